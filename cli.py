@@ -1,0 +1,61 @@
+"""The `pagesim` command: options in, one library call, a table or JSON out. Nothing is computed here.
+
+Libraries load inside the command bodies, so that `pagesim --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from pagesim import __version__
+from pagesim.commands import capacity, run, trace
+from pagesim.sim.errors import PagesimError
+
+ClickException: Any = typer.BadParameter.__mro__[2]  # typer carries a click of its own, or uses the installed one
+
+app = typer.Typer(
+    name="pagesim",
+    help="What each way of placing a KV cache costs: simulate it, serve it, check one against the other.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+app.add_typer(trace.app, name="trace")
+app.command("capacity")(capacity.capacity)
+app.command("run")(run.run)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"pagesim {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line. A caller's mistake is one line on stderr and exit status 2, never a traceback."""
+    try:
+        status = app(standalone_mode=False)
+    except PagesimError as error:
+        print(f"error: {error}", file=sys.stderr)
+        status = 2
+    except ClickException as error:
+        message = error.format_message()
+        print(message if "\n" in message else f"error: {message}", file=sys.stderr)
+        status = 2
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        status = 130
+    sys.exit(status)

@@ -1,0 +1,1 @@
+"""The real inference engine. Nothing is here yet."""

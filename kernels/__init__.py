@@ -1,0 +1,1 @@
+"""Paged-attention kernels. Nothing is here yet."""

@@ -1,0 +1,37 @@
+"""Files are written whole or not at all: to a temporary name in the same folder, then renamed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pagesim.sim.errors import UsageError
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; on success it becomes `path`, on failure it is removed.
+
+    Raises UsageError if `path` cannot be written: its folder is missing, it is a folder, or it is not permitted.
+    """
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder; accepted: the name of a file")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path}: the folder {path.parent} does not exist")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written ({error.strerror or error})") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically. Raises UsageError as `atomic` does."""
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")

@@ -1,0 +1,26 @@
+"""JSON as pagesim prints it: stable keys, and the same bytes on every machine.
+
+Floats carry nine significant digits: the last few bits of a sum depend on a processor's vector width.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+SIGNIFICANT_DIGITS = 9
+
+
+def dumps(value: Any) -> str:
+    """Text of `value`, two-space indent, keys in the order given. Raises ValueError on NaN or infinity."""
+    return json.dumps(_rounded(value), indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _rounded(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(v) for v in value]
+    if isinstance(value, float):
+        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+    return value

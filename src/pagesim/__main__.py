@@ -1,0 +1,5 @@
+"""`python -m pagesim` is the `pagesim` command."""
+
+from pagesim.cli import main
+
+main()

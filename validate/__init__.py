@@ -1,0 +1,1 @@
+"""Replays one trace through the model and the machine. Nothing is here yet."""
