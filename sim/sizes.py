@@ -1,4 +1,4 @@
-"""Sizes in bytes, as people write and read them. GiB is 2^30 and GB is 10^9; they differ by 7%, so neither is guessed."""
+"""Sizes in bytes, as people write and read them. GiB is 2^30, GB is 10^9, and neither is guessed."""
 
 from __future__ import annotations
 
