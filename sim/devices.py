@@ -53,7 +53,5 @@ def find_device(name: str) -> Device:
     known = matching(name, spellings)
     if known is None:
         close = near(name, spellings) or device_names()
-        raise GeometryError(
-            f"unknown device {name!r}; near matches: {', '.join(close)}; any other: give --kv-bytes"
-        )
+        raise GeometryError(f"unknown device {name!r}; near matches: {', '.join(close)}; any other: give --kv-bytes")
     return _devices()[known]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pagesim.sim.budget import BudgetOptions, MemoryBudget, memory_budget
+from pagesim.sim.budget import DEFAULT_UTILIZATION, BudgetOptions, MemoryBudget, memory_budget
 from pagesim.sim.devices import Device, find_device
 from pagesim.sim.errors import GeometryError, UsageError
 from pagesim.sim.geometry import CacheGeometry, cache_geometry, plain_cache
@@ -75,6 +75,8 @@ def plan_pool(options: PoolOptions) -> PoolPlan:
         raise UsageError(
             f"the pool is decided by {' and '.join(said) or 'nothing'}; accepted: one of {', '.join(deciding)}"
         )
+    if options.device is None:
+        _refuse_card_terms(options.budget)
     model = None if options.model is None else find_model(options.model)
     cache = _cache(options, model)
     if options.num_blocks is not None:
@@ -116,6 +118,15 @@ def _kv_dtype_bytes(kv_dtype: str) -> int:
     if kv_dtype not in KV_DTYPE_BYTES:
         raise UsageError(f"--kv-dtype {kv_dtype!r}; accepted: auto, {', '.join(KV_DTYPE_BYTES)}")
     return KV_DTYPE_BYTES[kv_dtype]
+
+
+def _refuse_card_terms(budget: BudgetOptions) -> None:
+    """Parts of a card's budget, where no card decides the pool. Weights may be said: the bare card needs them too."""
+    if budget.utilization != DEFAULT_UTILIZATION:
+        raise UsageError(f"--utilization {budget.utilization:g} is of a card; accepted: together with --device")
+    for name in ("activation_bytes", "workspace_bytes", "noncache_bytes", "max_num_batched_tokens"):
+        if getattr(budget, name) is not None:
+            raise UsageError(f"--{name.replace('_', '-')} is of a card; accepted: together with --device")
 
 
 def _check_counts(options: PoolOptions) -> None:
