@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pagesim.sim.placement import ADMITTED, DROPPED, Growth, PlacementLog
+from pagesim.sim.config import Growth
+from pagesim.sim.placement import ADMITTED, DROPPED, PlacementLog
 from pagesim.sim.trace import Floats, Ints, Trace
 
 CHUNK_TOKENS = 4_000_000  # steps of growth summed at once

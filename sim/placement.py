@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import simpy
@@ -17,9 +16,9 @@ from simpy.events import NORMAL, URGENT
 
 from pagesim.sim.allocators import AnyAllocator, OracleAllocator
 from pagesim.sim.checking import AccountCheck
+from pagesim.sim.config import Growth
 from pagesim.sim.trace import Floats, Ints, Trace
 
-Growth = Literal["final", "token"]
 OnProgress = Callable[[int], None]
 ADMITTED, REFUSED, REJECTED, DROPPED = range(4)
 PROGRESS_STEP = 1000
