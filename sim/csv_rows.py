@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from pagesim.sim.errors import TraceError
 from pagesim.sim.intake import A_LENGTH, A_TIME
 from pagesim.sim.reading import ZeroOutput
-from pagesim.sim.row_batch import Names, RowBatch, Shape
+from pagesim.sim.row_batch import NANOSECONDS, Names, RowBatch, Shape
 from pagesim.sim.text_columns import dates, not_blank, numbers
 from pagesim.sim.trace_file import OnProgress, opened, shown
 
 BLOCK_BYTES = 2**20  # no row may be longer
 MAX_COLUMNS = 1_000
-NANOSECONDS = 10**9
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,16 +63,20 @@ def own_header(path: Path, text: bytes) -> Header:
     return header
 
 
+def check_ending(path: Path) -> str:
+    """Which of `ENDINGS` the name has. Raises UsageError if none."""
+    ending = next((ending for ending in ENDINGS if path.name.endswith(ending)), None)
+    if ending is None:
+        raise UsageError(f"{path}: no trace is written by that name; accepted: one ending in {', '.join(ENDINGS)}")
+    return ending
+
+
 def write_trace(trace: Trace, path: Path) -> None:
     """Write by the name's ending: .jsonl, .jsonl.gz or .parquet. The file appears whole or not at all.
 
     Raises UsageError on another ending, or if the file cannot be written.
     """
-    ending = next((ending for ending in ENDINGS if path.name.endswith(ending)), None)
-    if ending is None:
-        raise UsageError(
-            f"{path}: a trace cannot be written by that name; accepted: one ending in {', '.join(ENDINGS)}"
-        )
+    ending = check_ending(path)
     with atomic(path) as temporary:
         if ending == ".parquet":
             _write_parquet(trace, temporary)

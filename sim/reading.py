@@ -7,8 +7,8 @@ Nothing is dropped, sorted or moved in silence: an option decides, and the repor
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from pagesim.sim.errors import UsageError
 
@@ -71,7 +71,8 @@ class ReadReport:
     `requests` are the rows of the trace.
 
     `zero_output` says what was done with the `zero_output_rows`. `out_of_order_rows` arrived before the row in front of
-    them. `shifted_by_s` was taken off every arrival. `limit`
+    them. `shifted_by_s` was taken off every arrival; `first_arrival` is
+    the first one as the file has it. `limit`
     is there if reading stopped at it. `left_out` names the columns a trace has no place for.
     """
 
@@ -89,9 +90,14 @@ class ReadReport:
     distinct_arrivals: int = 0
     jitter_s: float = 0.0
     shifted_by_s: float = 0.0
+    first_arrival: str = ""
     limit: int | None = None
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON has it, with its sentences under `changed`."""
+        return {**asdict(self), "changed": self.sentences()}
 
     def sentences(self) -> list[str]:
         """What a person is told: one sentence for each thing that was changed, or is odd; none if nothing was."""
@@ -105,7 +111,7 @@ class ReadReport:
             (self.zero_output_rows, f"{_count(self.zero_output_rows, 'row')} without an output token: {drop}"),
             (self.out_of_order_rows, f"{_count(self.out_of_order_rows, 'row')} out of order: sorted by arrival"),
             (self.duplicate_rows, f"{_count(self.duplicate_rows, 'row')} equal to an earlier one: {self._fate()}"),
-            (self.shifted_by_s, f"arrivals moved {self.shifted_by_s:,.3f} s earlier, so that the first is at 0"),
+            (self.shifted_by_s, f"arrivals count from the first, which is {self.first_arrival}"),
             (self.jitter_s, f"every arrival moved later by its own draw from [0, {self.jitter_s:g}) s"),
             (self._coarse(), f"arrivals fall on {self.distinct_arrivals:,} distinct times only; --jitter spreads them"),
             (self.limit, f"only the first {self.limit or 0:,} usable rows of the file were read"),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pagesim.sim.reading import ZeroOutput
 from pagesim.sim.trace import Floats, HashIds, Ints
 
+NANOSECONDS = 10**9  # in a second: the ticks of files that write dates
 LABELS = ("session", "cache_salt", "adapter")
 
 
@@ -23,7 +24,8 @@ LABELS = ("session", "cache_salt", "adapter")
 class Shape:
     """What is the same for every row of one file.
 
-    `fields`: what the file calls each of our columns. `ticks_per_s`: the unit of its arrivals. `where`: what a row's
+    `fields`: what the file calls each of our columns. `ticks_per_s`: the unit of its arrivals; dates
+    are nanoseconds since 1970. `where`: what a row's
     number counts. `zero_output`, `shift`: what this format asks for unless an option says otherwise. `declared`: label
     columns that are there even if no row has a name. `left_out`: columns a trace has no place for.
     """

@@ -14,7 +14,7 @@ from pagesim.sim.duplicates import repeats
 from pagesim.sim.errors import TraceError
 from pagesim.sim.intake import Intake
 from pagesim.sim.reading import ReadReport
-from pagesim.sim.row_batch import Names
+from pagesim.sim.row_batch import NANOSECONDS, Names
 from pagesim.sim.trace import HashIds, Ints, Labels, Trace
 
 
@@ -60,6 +60,7 @@ def tidy(intake: Intake, names: Mapping[str, Names]) -> tuple[Trace, ReadReport]
     if dropped:
         table.take(np.flatnonzero(~repeated))
     distinct = 1 + int((np.diff(table.arrival) != 0).sum())
+    first = _told(table.arrival[0], shape.ticks_per_s)
     shifted = _shift(table, shape.ticks_per_s, options.start == "zero" or (options.start is None and shape.shift))
     if options.jitter_s:
         draws = np.random.default_rng(options.jitter_seed).random(len(table.arrival))
@@ -96,11 +97,19 @@ def tidy(intake: Intake, names: Mapping[str, Names]) -> tuple[Trace, ReadReport]
         distinct_arrivals=distinct,
         jitter_s=options.jitter_s,
         shifted_by_s=shifted,
+        first_arrival=first,
         limit=options.limit if intake.limited else None,
         left_out=shape.left_out,
         notes=tuple(notes),
     )
     return trace, report
+
+
+def _told(arrival: Any, ticks_per_s: int) -> str:
+    """An arrival in words: a date in UTC if the file has dates, or else seconds."""
+    if ticks_per_s == NANOSECONDS:
+        return f"{np.datetime64(int(arrival), 'ns')}Z"
+    return f"{arrival / ticks_per_s:.12g} s"
 
 
 def _shift(table: _Table, ticks_per_s: int, to_zero: bool) -> float:
