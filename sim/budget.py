@@ -104,7 +104,7 @@ def memory_budget(model: Model | None, device: Device, options: BudgetOptions, t
 
     Raises GeometryError if a term cannot be had: the message names the option that gives it.
     """
-    standing = Standing.MEASURED if device.memory_kind == "measured" else Standing.GIVEN
+    standing = Standing.GIVEN if device.memory_kind == "datasheet" else Standing.MEASURED
     total = Term("total", device.memory_bytes, standing, f"{device.memory_kind}: {device.memory_source}")
     measured = _measured(model, device, options, tp * pp)
     if options.noncache_bytes is not None:

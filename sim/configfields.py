@@ -60,6 +60,39 @@ class ConfigFields:
             raise self.wrong(name, value, "a list with one entry per layer")
         return value or None
 
+    def counts(self, name: str) -> list[int] | None:
+        """The list of whole numbers >= 0 under `name`, or None if it is absent or empty. Raises GeometryError."""
+        entries = self.listed(name)
+        for entry in entries or ():
+            if not isinstance(entry, int) or entry < 0:
+                raise self.wrong(f"an entry of {name}", entry, "a whole number, 0 or more")
+        return entries
+
+    def count(self, name: str) -> int:
+        """A whole number >= 0. Raises GeometryError if it is absent."""
+        value = self.fields.get(name)
+        if value is None:
+            raise self.missing(name)
+        if not isinstance(value, int) or value < 0:
+            raise self.wrong(name, value, "a whole number, 0 or more")
+        return value
+
+    def nested(self, name: str) -> ConfigFields | None:
+        """The fields of an object inside, or None if there is none."""
+        value = self.fields.get(name)
+        return ConfigFields(value, f"{self.source}: {name}") if isinstance(value, dict) else None
+
+    def block_attention(self, index: int) -> ConfigFields | None:
+        """What `block_configs` of a searched architecture says of one layer's attention; None without such a list."""
+        blocks = self.listed("block_configs")
+        if blocks is None:
+            return None
+        block = blocks[index] if index < len(blocks) else None
+        attention = block.get("attention") if isinstance(block, dict) else None
+        if not isinstance(attention, dict):
+            raise self.wrong(f"block_configs[{index}]", block, "an object with attention in it")
+        return ConfigFields(attention, f"{self.source}: block_configs[{index}]")
+
     def missing(self, name: str) -> GeometryError:
         """The error to raise for a fact that is not there."""
         return GeometryError(f"{self.source}: {name} is missing, and pagesim does not guess it")

@@ -66,33 +66,31 @@ def _listed(fields: ConfigFields) -> tuple[Keeps, ...] | None:
         if entries := fields.listed(name):
             return tuple(_known(fields, name, entry, NAMES) for entry in entries)
     letters = fields.get("hybrid_override_pattern")
-    if letters is not None:
+    if isinstance(letters, str):
         return tuple(_known(fields, "hybrid_override_pattern", letter, LETTERS) for letter in letters)
     if entries := fields.listed("attn_type_list"):
         return tuple(_known(fields, "attn_type_list", entry, {0: Keeps.NOTHING, 1: Keeps.ALL}) for entry in entries)
     if blocks := fields.listed("block_configs"):
-        return tuple(Keeps.NOTHING if block["attention"].get("no_op") else Keeps.ALL for block in blocks)
+        attentions = (fields.block_attention(index) for index in range(len(blocks)))
+        return tuple(Keeps.NOTHING if block is None or block.get("no_op") else Keeps.ALL for block in attentions)
     return None
 
 
 def _known(fields: ConfigFields, name: str, entry: Any, meaning: dict[Any, Keeps]) -> Keeps:
-    if entry not in meaning:
+    if not isinstance(entry, (str, int)) or entry not in meaning:
         raise fields.wrong(f"an entry of {name}", entry, ", ".join(str(word) for word in meaning))
     return meaning[entry]
 
 
 def _periodic(fields: ConfigFields, num_layers: int) -> tuple[Keeps, ...] | None:
     """Layers without a growing cache, all but every n-th; or all but a list of attention layers."""
-    kimi = fields.get("linear_attn_config")
-    if isinstance(kimi, dict):  # Kimi Linear counts layers from 1
-        return _full_at({layer - 1 for layer in kimi.get("full_attn_layers", [])}, num_layers)
-    if indices := fields.listed("attn_layer_indices"):  # Bamba
+    kimi = fields.nested("linear_attn_config")
+    if kimi is not None:  # Kimi Linear counts layers from 1
+        return _full_at({layer - 1 for layer in kimi.counts("full_attn_layers") or ()}, num_layers)
+    if indices := fields.counts("attn_layer_indices"):  # Bamba
         return _full_at(set(indices), num_layers)
     if period := fields.optional_whole("attn_layer_period"):  # Jamba
-        offset = fields.get("attn_layer_offset")
-        if offset is None:
-            raise fields.missing("attn_layer_offset")
-        return _full_at(set(range(offset, num_layers, period)), num_layers)
+        return _full_at(set(range(fields.count("attn_layer_offset"), num_layers, period)), num_layers)
     if fields.model_type.startswith("qwen3_next") or fields.get("full_attention_interval"):
         interval = fields.optional_whole("full_attention_interval") or 4
         return _full_at(set(range(interval - 1, num_layers, interval)), num_layers)
@@ -115,7 +113,7 @@ def _windowed(fields: ConfigFields, num_layers: int) -> tuple[Keeps, ...]:
         _refuse_unknown_mixers(fields)
         return (Keeps.ALL,) * num_layers
     period = fields.get("sliding_window_pattern") or PERIODS.get(fields.model_type)
-    if isinstance(period, int):
+    if isinstance(period, int) and period >= 1:
         return tuple(Keeps.WINDOW if (layer + 1) % period else Keeps.ALL for layer in range(num_layers))
     if fields.model_type in EVERY_LAYER_WINDOWED:
         return (Keeps.WINDOW,) * num_layers
@@ -129,9 +127,7 @@ def _qwen(fields: ConfigFields, num_layers: int) -> tuple[Keeps, ...]:
     """Qwen2 and 3 ship a window that is switched off; on, it holds from layer max_window_layers upwards."""
     if not fields.get("use_sliding_window") or window_of(fields) is None:
         return (Keeps.ALL,) * num_layers
-    first = fields.get("max_window_layers")
-    if first is None:
-        raise fields.missing("max_window_layers")
+    first = fields.count("max_window_layers")
     return tuple(Keeps.WINDOW if layer >= first else Keeps.ALL for layer in range(num_layers))
 
 

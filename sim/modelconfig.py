@@ -121,15 +121,15 @@ def _head_dim(fields: ConfigFields, keeps: Keeps) -> int:
 
 
 def _kv_heads(fields: ConfigFields, index: int, keeps: Keeps) -> int:
-    if blocks := fields.listed("block_configs"):  # searched architectures: a group size for each layer
-        return fields.whole(*HEADS) // int(blocks[index]["attention"]["n_heads_in_group"])
+    if block := fields.block_attention(index):  # searched architectures: a group size for each layer
+        return fields.whole(*HEADS) // block.whole("n_heads_in_group")
     if keeps is Keeps.ALL and fields.get("attention_k_eq_v") and fields.get("num_global_key_value_heads"):  # Gemma 4
         return fields.whole("num_global_key_value_heads")
     if fields.get("multi_query") and not fields.get("new_decoder_architecture"):  # Falcon 7B, StarCoder
         return 1
     heads = fields.optional_whole(*KV_HEADS)
-    if heads is None and isinstance(nested := fields.get("attn_config"), dict):  # DBRX, MPT
-        heads = nested.get("kv_n_heads")
+    if heads is None and (nested := fields.nested("attn_config")):  # DBRX, MPT
+        heads = nested.optional_whole("kv_n_heads")
     if heads is None and fields.model_type in ONE_KV_HEAD_EACH:
         heads = fields.whole(*HEADS)
     if heads is None:

@@ -93,7 +93,7 @@ def _cut(num_bytes: int, options: PoolOptions, bytes_per_token: int) -> PoolGeom
     bytes_per_block = options.block_size * bytes_per_token
     num_blocks = options.engine.blocks_in(num_bytes, bytes_per_block)
     if num_blocks < 1 + options.engine.null_blocks:
-        least = "one block" if options.engine.null_blocks == 0 else "two blocks, one of them the null block"
+        least = "1" if options.engine.null_blocks == 0 else "2, one of them the null block,"
         raise GeometryError(
             f"{num_bytes:,} B hold {num_blocks} blocks of {bytes_per_block:,} B; accepted: {least} or more"
         )

@@ -9,6 +9,7 @@ import typer
 from pagesim.sim.pool import Engine
 
 if TYPE_CHECKING:
+    from pagesim.sim.lengths import LengthDistribution
     from pagesim.sim.poolplan import PoolOptions
 
 MAX_MODEL_LEN = 2048
@@ -32,7 +33,7 @@ def capacity(
         list[int] | None, typer.Option(metavar="TOKENS", help="Sequences of this length too; may be repeated.")
     ] = None,
     lengths: Annotated[
-        str, typer.Option(help="For the mean tail: note, fixed:N, uniform:LOW:HIGH, lognormal:MEAN:MEDIAN:LOW:HIGH.")
+        str, typer.Option(help="For the mean tail: note, fixed:TOKENS, uniform:LOW:HIGH, lognormal:MEAN:MEDIAN.")
     ] = "note",
     kv_dtype: Annotated[str | None, typer.Option(help="auto, bf16, fp16, fp32, fp8, int8. [default: auto]")] = None,
     tp: Annotated[int | None, typer.Option(help="Tensor-parallel ranks. [default: 1]")] = None,
@@ -64,7 +65,6 @@ def capacity(
     from pagesim.sim.budget import BudgetOptions
     from pagesim.sim.capacity_report import Questions, capacity_report
     from pagesim.sim.jsontext import dumps
-    from pagesim.sim.lengthtext import parse_lengths
     from pagesim.sim.poolplan import PoolOptions
 
     budget = BudgetOptions(
@@ -85,8 +85,8 @@ def capacity(
         ),
         windows=hybrid, engine=engine, budget=budget,
     )  # fmt: skip
-    drawn = parse_lengths(lengths, max(1, min(max_model_len, MAX_MODEL_LEN)))
-    report = capacity_report(options, Questions(max_model_len, drawn, tuple(at or ()), max_num_seqs, card))
+    questions = Questions(max_model_len, _lengths(lengths, max_model_len), tuple(at or ()), max_num_seqs, card)
+    report = capacity_report(options, questions)
     if as_json:
         print(dumps(report))
     else:
@@ -96,6 +96,14 @@ def capacity(
 def _said(**options: Any) -> dict[str, Any]:
     """The options that were given: the others keep the defaults of the dataclass."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def _lengths(text: str, max_model_len: int) -> LengthDistribution:
+    """The note's lengths, or what `text` names; clipped at max_model_len."""
+    from pagesim.sim.lengths import NOTE_CONTEXT, note_lengths, parse_lengths
+
+    longest = max(1, max_model_len)  # a bad max_model_len is refused with the other options
+    return note_lengths(min(longest, NOTE_CONTEXT)) if text == "note" else parse_lengths(text, longest, "clip")
 
 
 def _bytes(text: str | None, option: str) -> int | None:

@@ -52,13 +52,11 @@ def _budget(report: dict[str, Any]) -> Table | None:
 
 
 def _pool(report: dict[str, Any]) -> Table:
+    pool_size = format_bytes(report["pool_bytes"])
     rows = [
         ("cache per token", f"{format_bytes(report['bytes_per_token'])} ({report['bytes_per_token']:,} B), one rank"),
         ("block", f"{report['block_size']} tokens, {format_bytes(report['bytes_per_block'])}"),
-        (
-            "num_blocks",
-            f"{report['num_blocks']:,} = {report['pool_tokens']:,} tokens, {format_bytes(report['pool_bytes'])}",
-        ),
+        ("num_blocks", f"{report['num_blocks']:,} = {report['pool_tokens']:,} tokens = {pool_size}"),
         ("usable blocks", f"{report['usable_blocks']:,} = {report['usable_tokens']:,} tokens, less the null block"),
     ]
     if report["null_blocks"] == 0:
@@ -73,7 +71,7 @@ def _limits(report: dict[str, Any]) -> Table:
     accepts = "yes" if report["starts"] else f"no: one such sequence takes {format_bytes(report['needed_bytes'])}"
     rows = [
         ("start-up accepts it", accepts),
-        ("largest max_model_len", f"{_length(report['largest_max_model_len'])} (num_blocks x block size)"),
+        ("largest max_model_len", f"{_length(report['largest_max_model_len'])} (the whole pool: what start-up counts)"),
         ("largest that is served", f"{_length(report['largest_servable_len'])} (without the null block)"),
         ("maximum concurrency", f"{report['max_concurrency']:.2f}x"),
         ("block table", f"{table['entries']} entries x {table['entry_bytes']} B = {format_bytes(table['bytes'])}"),
@@ -112,7 +110,8 @@ def _sequences(report: dict[str, Any]) -> Table:
 
 def _tails(report: dict[str, Any]) -> Table:
     lengths = report["lengths"]
-    title = f"unfinished last block: {lengths['label']}; here mean {lengths['mean_tokens']:.1f}, median {lengths['median_tokens']}"
+    moments = f"mean {lengths['mean_tokens']:.1f}, median {lengths['median_tokens']}"
+    title = f"unfinished last block: {lengths['label']} ({moments})"
     table = Table("block", "mean tail", "of all held", "sequences", "most", title=title, title_justify="left")
     for column in table.columns:
         column.justify = "right"
