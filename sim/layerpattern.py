@@ -57,6 +57,8 @@ def layer_pattern(fields: ConfigFields) -> tuple[Keeps, ...]:
     if len(pattern) != num_layers:
         raise GeometryError(f"{fields.source}: {num_layers} layers, but the list of their kinds has {len(pattern)}")
     shared = fields.optional_whole("num_kv_shared_layers") if fields.get("num_kv_shared_layers") else None
+    if shared is not None and shared >= num_layers:
+        raise fields.wrong("num_kv_shared_layers", shared, f"less than the {num_layers} layers")
     return pattern if shared is None else (*pattern[: num_layers - shared], *[Keeps.NOTHING] * shared)
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pagesim.sim.configfields import config_fields
 from pagesim.sim.errors import GeometryError
@@ -97,6 +99,8 @@ REFUSED = [
     ({"kv_lora_rank": 512}, "qk_rope_head_dim is missing"),
     ({"kv_lora_rank": 512, "qk_rope_head_dim": 64, "index_head_dim": 128}, "index_head_dim is set: the sparse"),
     ({"is_encoder_decoder": True}, "is_encoder_decoder is set"),
+    ({"num_kv_shared_layers": 8}, "num_kv_shared_layers is 8; accepted: less than the 8 layers"),
+    ({"block_configs": [{"attention": {"n_heads_in_group": 3}}] * 8}, "n_heads_in_group is 3; accepted: a divisor"),
     ({"block_configs": [{}] * 8}, "block_configs[0] is {}; accepted"),
     ({"block_configs": [{"attention": {}}] * 8}, "n_heads_in_group is missing"),
     ({"layer_types": [["full_attention"]] * 8}, "an entry of layer_types is ['full_attention']"),
@@ -195,3 +199,33 @@ def test_files_that_are_no_config_are_refused(tmp_path: Path, text: str | None, 
         file.write_text(text, encoding="utf-8")
     with pytest.raises(GeometryError, match=message):
         read_model(file)
+
+
+ODD = st.none() | st.booleans() | st.integers(-3, 9) | st.floats(allow_nan=False) | st.text(max_size=3)
+ODD |= st.lists(ODD, max_size=8) | st.dictionaries(
+    st.sampled_from(["attention", "no_op", "kv_n_heads"]), ODD, max_size=2
+)
+FIELDS = [
+    *BASE, "layer_types", "layers_block_type", "hybrid_override_pattern", "attn_type_list", "block_configs", "head_dim",
+    "linear_attn_config", "attn_layer_indices", "attn_layer_period", "attn_layer_offset", "full_attention_interval",
+    "attention_chunk_size", "no_rope_layers", "no_rope_layer_interval", "use_sliding_window", "max_window_layers",
+    "sliding_window", "sliding_window_pattern", "num_kv_shared_layers", "kv_lora_rank", "qk_rope_head_dim",
+    "v_head_dim", "global_head_dim", "attention_k_eq_v", "num_global_key_value_heads", "multi_query", "attn_config",
+    "text_config", "num_experts_per_tok", "moe_intermediate_size", "intermediate_size", "vocab_size", "max_position_embeddings",
+]  # fmt: skip
+TYPES = st.sampled_from(["other", "qwen2", "qwen3_next", "llama4_text", "gemma2", "mistral", "llama"])
+
+
+@settings(max_examples=200)
+@given(st.dictionaries(st.sampled_from(FIELDS), ODD, max_size=4), TYPES)
+def test_any_json_gives_a_sound_model_or_a_geometry_error(changes: dict[str, Any], model_type: str) -> None:
+    config = {**BASE, "model_type": model_type, **changes}
+    try:
+        found = model_of(config_fields(config, "config.json"), "odd")
+    except GeometryError:
+        return  # any other error is a bug
+    kept = [layer for layer in found.layers if layer is not None]
+    assert len(found.layers) >= 1
+    assert all(layer.kv_heads >= 1 and layer.numbers_per_head >= 2 for layer in kept)
+    if "num_hidden_layers" not in changes and "text_config" not in changes:
+        assert len(found.layers) == BASE["num_hidden_layers"]
