@@ -122,10 +122,10 @@ def _head_dim(fields: ConfigFields, keeps: Keeps) -> int:
 
 def _kv_heads(fields: ConfigFields, index: int, keeps: Keeps) -> int:
     if block := fields.block_attention(index):  # searched architectures: a group size for each layer
-        heads, group = fields.whole(*HEADS), block.whole("n_heads_in_group")
-        if heads % group:
-            raise block.wrong("n_heads_in_group", group, f"a divisor of the {heads} heads")
-        return heads // group
+        query_heads, group = fields.whole(*HEADS), block.whole("n_heads_in_group")
+        if query_heads % group:
+            raise block.wrong("n_heads_in_group", group, f"a divisor of the {query_heads} heads")
+        return query_heads // group
     if keeps is Keeps.ALL and fields.get("attention_k_eq_v") and fields.get("num_global_key_value_heads"):  # Gemma 4
         return fields.whole("num_global_key_value_heads")
     if fields.get("multi_query") and not fields.get("new_decoder_architecture"):  # Falcon 7B, StarCoder

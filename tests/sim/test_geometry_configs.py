@@ -211,7 +211,7 @@ FIELDS = [
     "attention_chunk_size", "no_rope_layers", "no_rope_layer_interval", "use_sliding_window", "max_window_layers",
     "sliding_window", "sliding_window_pattern", "num_kv_shared_layers", "kv_lora_rank", "qk_rope_head_dim",
     "v_head_dim", "global_head_dim", "attention_k_eq_v", "num_global_key_value_heads", "multi_query", "attn_config",
-    "text_config", "num_experts_per_tok", "moe_intermediate_size", "intermediate_size", "vocab_size", "max_position_embeddings",
+    "text_config", "num_experts_per_tok", "moe_intermediate_size", "intermediate_size", "vocab_size",
 ]  # fmt: skip
 TYPES = st.sampled_from(["other", "qwen2", "qwen3_next", "llama4_text", "gemma2", "mistral", "llama"])
 
