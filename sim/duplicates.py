@@ -22,7 +22,7 @@ def repeats(columns: dict[str, NDArray[Any]], hash_ids: HashIds | None) -> NDArr
     if len(near):
         keys = [column[near] for column in columns.values()]
         if hash_ids is not None:
-            keys.append(_digest(hash_ids, near))
+            keys += [np.diff(hash_ids.offsets)[near], _digest(hash_ids, near)]
         order = np.lexsort(keys)  # stable: of equal rows the earliest comes first
         equal = np.logical_and.reduce([key[order][1:] == key[order][:-1] for key in keys])
         if hash_ids is not None:
@@ -35,10 +35,9 @@ def repeats(columns: dict[str, NDArray[Any]], hash_ids: HashIds | None) -> NDArr
 def _digest(hash_ids: HashIds, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
     """One number for the ids of each row: equal ids have equal numbers, other ids hardly ever."""
     ids = hash_ids.take(rows)
-    position = np.arange(len(ids.values), dtype=np.uint64) - np.repeat(ids.offsets[:-1], np.diff(ids.offsets)).astype(
-        np.uint64
-    )
-    mixed = (ids.values.astype(np.uint64) + position * np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+    place = np.arange(len(ids.values)) - np.repeat(ids.offsets[:-1], np.diff(ids.offsets)) + 1
+    mixed = ids.values.astype(np.uint64) + place.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(31)
     total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
     digest: NDArray[np.uint64] = total[ids.offsets[1:]] - total[ids.offsets[:-1]]

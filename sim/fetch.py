@@ -107,8 +107,8 @@ def _download(trace: PublicTrace, file: IO[bytes], on_progress: Callable[[int], 
     except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
         raise TraceError(f"{trace.url}: broke off after {came:,} bytes ({_reason(error)})") from error
     if came != trace.size_bytes:
-        end = f"ended after {came:,}" if came < trace.size_bytes else "has more than its"
-        raise TraceError(f"{trace.url}: {end} of {trace.size_bytes:,} bytes; nothing was kept")
+        how = f"ended after {came:,} of" if came < trace.size_bytes else "did not end after"
+        raise TraceError(f"{trace.url}: {how} {trace.size_bytes:,} bytes; nothing was kept")
     if digest.hexdigest() != trace.sha256:
         raise TraceError(
             f"{trace.url}: SHA-256 is {digest.hexdigest()}; accepted: {trace.sha256}, the file that was meant"
@@ -119,7 +119,11 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
     """Follows an answer to another address only where a first request may go too."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        return super().redirect_request(req, fp, code, msg, headers, _checked(newurl))
+        try:
+            return super().redirect_request(req, fp, code, msg, headers, _checked(newurl))
+        except TraceError:
+            fp.close()
+            raise
 
 
 def _opener() -> urllib.request.OpenerDirector:

@@ -19,7 +19,7 @@ from pagesim.sim.errors import TraceError, UsageError
 from pagesim.sim.intake import Intake
 from pagesim.sim.json_formats import BAILIAN, MOONCAKE, OWN, RAGPULSE, kind_of
 from pagesim.sim.json_rows import JsonRows
-from pagesim.sim.own_format import Header, own_header, own_shape
+from pagesim.sim.own_format import own_header, own_shape
 from pagesim.sim.parquet_rows import ParquetRows
 from pagesim.sim.reading import ReadOptions, ReadReport
 from pagesim.sim.row_batch import Names, RowBatch, Shape
@@ -78,7 +78,7 @@ def _settled(path: Path, shape: Shape, options: ReadOptions) -> Shape:
     """The shape, once the number of tokens that a hash id stands for is known."""
     asked, told = options.hash_block_tokens, shape.hash_block_tokens
     if asked is not None and not shape.has_hash_ids:
-        raise UsageError(f"hash-block-tokens {asked}: {path} is a {shape.name} trace without hash ids of equal size")
+        raise UsageError(f"hash-block-tokens {asked}: {path} (format {shape.name}) has no hash ids of equal size")
     if asked is not None and shape.name == OWN.shape.name and told not in (None, asked):
         raise UsageError(f"hash-block-tokens {asked}: {path} says itself that its ids stand for {told} tokens")
     if shape.has_hash_ids and asked is None and told is None:
@@ -150,12 +150,12 @@ def _json_rows(path: Path, line: bytes, on_progress: OnProgress | None) -> JsonR
     if absent and not header:
         wanted = ", ".join(kind.required)
         raise TraceError(f"{path}, line 1: has no {absent[0]}; accepted: {wanted} in a {kind.shape.name} trace")
-    if kind is OWN:
-        header = header or Header("", list(row))
-        return JsonRows(path, OWN, own_shape(header, header.columns), frozenset(header.columns), on_progress, skip)
+    if header:
+        return JsonRows(path, OWN, own_shape(header), frozenset(header.columns), on_progress, skip)
     known = {*kind.shape.fields.values(), "hash_ids"}  # what becomes of RAGPulse's is told in a note of its own
     left_out = tuple(name for name in row if name not in known)
-    shape = replace(kind.shape, has_hash_ids="hash_ids" in row and kind is not RAGPULSE, left_out=left_out)
+    has_hash_ids = "hash_ids" in row and kind is not RAGPULSE
+    shape = replace(kind.shape, has_hash_ids=has_hash_ids, left_out=left_out)
     return JsonRows(path, kind, shape, frozenset(row), on_progress)
 
 

@@ -8,7 +8,6 @@ read again has the same content hash.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -39,13 +38,13 @@ class Header(msgspec.Struct):
     hash_block_tokens: int | None = None
 
 
-def own_shape(header: Header, columns: Collection[str]) -> Shape:
-    """What holds for every row of a file of ours with these columns."""
+def own_shape(header: Header) -> Shape:
+    """What holds for every row of a file of ours with this header."""
     return replace(
         OWN.shape,
-        has_hash_ids="hash_ids" in columns,
+        has_hash_ids="hash_ids" in header.columns,
         hash_block_tokens=header.hash_block_tokens,
-        declared=frozenset(LABELS).intersection(columns),
+        declared=frozenset(LABELS).intersection(header.columns),
     )
 
 

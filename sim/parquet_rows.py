@@ -37,7 +37,7 @@ class ParquetRows:
         told = (schema.metadata or {}).get(b"pagesim")
         header = own_header(path, told) if told else Header(SCHEMA, self.columns)
         left_out = tuple(name for name in schema.names if name not in COLUMNS)
-        self.shape = replace(own_shape(header, self.columns), where="row", left_out=left_out)
+        self.shape = replace(own_shape(header), where="row", left_out=left_out)
 
     def __iter__(self) -> Iterator[RowBatch]:
         with opened(self.path) as file:
