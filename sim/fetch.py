@@ -101,6 +101,7 @@ def _download(trace: PublicTrace, file: IO[bytes], on_progress: Callable[[int], 
                 if on_progress:
                     on_progress(len(block))
     except urllib.error.HTTPError as error:
+        error.close()
         raise TraceError(f"{trace.url}: the server answers {error.code} {error.reason}") from error
     except urllib.error.URLError as error:
         raise TraceError(f"{trace.url}: cannot be reached ({_reason(error.reason)})") from error
