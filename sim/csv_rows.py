@@ -22,8 +22,8 @@ from pagesim.sim.errors import TraceError
 from pagesim.sim.intake import A_LENGTH, A_TIME
 from pagesim.sim.reading import ZeroOutput
 from pagesim.sim.row_batch import NANOSECONDS, Names, RowBatch, Shape
-from pagesim.sim.text_columns import dates, not_blank, numbers
-from pagesim.sim.trace_file import OnProgress, opened, shown
+from pagesim.sim.text_columns import Problems, dates, not_blank, numbers
+from pagesim.sim.trace_file import BROKEN, CleanText, OnProgress, opened, shown
 
 BLOCK_BYTES = 2**20  # no row may be longer
 MAX_COLUMNS = 1_000
@@ -101,7 +101,7 @@ class CsvRows:
         with opened(self.path) as file:
             try:
                 came = 0
-                for table in self._tables(file.stream):
+                for table in self._tables(CleanText(file.stream)):
                     yield self._batch(table)
                     if self.on_progress:
                         came, before = file.raw.tell(), came
@@ -151,15 +151,17 @@ class CsvRows:
         columns = dict(zip(self._wanted(), table.columns, strict=True))
         filled = not_blank([columns[name] for name in self.kind.required])
         columns = {name: column.filter(pa.array(filled)) for name, column in columns.items()}
-        problems: dict[int, str] = {}
+        problems: Problems = {}
         arrival = self._arrivals(columns, int(filled.sum()), problems)
         prompt = numbers(columns[self.kind.prompt], self.shape.fields["prompt_tokens"], A_LENGTH, problems)
         output = numbers(columns[self.kind.output], self.shape.fields["output_tokens"], A_LENGTH, problems)
-        batch = RowBatch(lines[filled], arrival, prompt, output, whole=self._codes(columns), problems=problems)
+        batch = RowBatch(
+            lines[filled], arrival, prompt, output, whole=self._codes(columns, problems), problems=problems
+        )
         kept_lost = tuple(entry for entry in lost if entry[0] < self._next_line)
         return replace(batch, lost=kept_lost, blank_lines=int((~filled).sum()))
 
-    def _arrivals(self, columns: dict[str, Any], count: int, problems: dict[int, str]) -> NDArray[Any]:
+    def _arrivals(self, columns: dict[str, Any], count: int, problems: Problems) -> NDArray[Any]:
         if self.kind.arrival is None:
             return np.zeros(count)
         column = columns[self.kind.arrival]
@@ -167,10 +169,13 @@ class CsvRows:
             return dates(column, self.kind.arrival, problems)
         return numbers(column, self.kind.arrival, A_TIME, problems)
 
-    def _codes(self, columns: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    def _codes(self, columns: dict[str, Any], problems: Problems) -> dict[str, NDArray[Any]]:
         codes = {}
-        if self.kind.session in columns:
-            codes["session"] = self._encoded("session", columns[str(self.kind.session)])
+        session = self.kind.session
+        if session in columns:
+            codes["session"] = self._encoded("session", columns[session])
+            for row in np.flatnonzero(pc.match_substring(columns[session], BROKEN).to_numpy(zero_copy_only=False)):
+                problems.setdefault(int(row), f"{session} is not UTF-8 text; accepted: a name in UTF-8")
         rest = [columns[name] for name in self.kind.tells_apart if name in columns]
         if rest:
             joined = rest[0] if len(rest) == 1 else pc.binary_join_element_wise(*rest, "\x1f")
@@ -179,7 +184,7 @@ class CsvRows:
 
     def _encoded(self, column: str, values: Any) -> NDArray[np.int32]:
         found = values.dictionary_encode()
-        words = [word.decode(errors="replace") or None for word in found.dictionary.cast(pa.binary()).to_pylist()]
+        words = [word or None for word in found.dictionary.to_pylist()]
         encoded: NDArray[np.int32] = self.names[column].codes(words)[found.indices.to_numpy()]
         return encoded
 

@@ -49,14 +49,14 @@ class ParquetRows:
                     first += table.num_rows
                     if self.on_progress:
                         self.on_progress(size * table.num_rows // rows)
-            except pa.ArrowException as error:
+            except (pa.ArrowException, UnicodeDecodeError) as error:
                 raise TraceError(f"{self.path}: {reason(error)}") from error
 
     def _file(self, raw: Any) -> Any:
         try:
             raw.seek(0)
             return pq.ParquetFile(raw)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise TraceError(f"{self.path}: is not a whole Parquet file ({reason(error)})") from error
 
     def _batch(self, table: Any, first: int) -> RowBatch:

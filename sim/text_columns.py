@@ -67,5 +67,5 @@ def _tell(column: Any, found: list[Any], name: str, accepted: str, problems: Pro
 
 
 def _texts(column: Any) -> Iterator[str]:
-    for value in column.cast(pa.binary()).to_pylist():
-        yield value.decode(errors="replace").strip()
+    for value in column.to_pylist():
+        yield value.strip()

@@ -5,6 +5,8 @@ Recognises by content, not by name, and says in one line what is wrong with a fi
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ OnProgress = Callable[[int], None]
 
 MAX_LINE_BYTES = 16 * 2**20  # the longest prompts, at 16 tokens an id, are lines of about a tenth of a megabyte
 BOM = b"\xef\xbb\xbf"
+BROKEN = "\x1a"  # ASCII's own character for what could not be read
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,32 @@ def _what(error: OSError) -> str:
         return "the gzip data end too early; accepted: a whole file"
     if "zlib" in text:
         return f"the gzip data are broken ({text})"
-    return f"cannot be read ({error.strerror or text})"
+    return f"cannot be read ({shown(error.strerror or text, 200)})"
+
+
+class CleanText:
+    """A stream of UTF-8 text in which every byte that is none has become `BROKEN`, one for one.
+
+    Arrow's reader of CSV can neither name nor count a row with such bytes; with this it treats it like any other.
+    """
+
+    closed = False
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._pending = False
+
+    def read(self, size: int) -> bytes:
+        """Up to `size` bytes; none only at the end. A character cut by the end of a block waits for the next."""
+        while True:
+            block = bytes(self._stream.read(max(1, size - 4)))
+            if block.isascii() and block and not self._pending:
+                return block
+            text = _NOT_UTF8.sub(BROKEN, self._decoder.decode(block, final=not block))
+            self._pending = bool(self._decoder.getstate()[0])
+            if text or not block:
+                return text.encode()
 
 
 def first_line(path: Path) -> bytes:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import io
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pagesim.sim.errors import TraceError, UsageError
 from pagesim.sim.formats import read_trace
 from pagesim.sim.reading import ReadOptions
+from pagesim.sim.trace_file import BROKEN, CleanText
 
 VIDUR = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
 GOOD = VIDUR + "0.5,10,2\n"
@@ -101,6 +106,78 @@ def test_line_numbers_hold_past_the_first_block(tmp_path: Path) -> None:
     assert (len(trace), report.rows_read, report.bad_rows_skipped) == (600_001, 600_003, 2)
     message = refusal(tmp_path, VIDUR + many + "\n" + many + "1,x,2\n")
     assert message.startswith(", line 600003: num_prefill_tokens is 'x'")
+
+
+def test_bytes_that_are_no_text_are_a_bad_row_like_any_other(tmp_path: Path) -> None:
+    head = b"Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+    good, number = b"1,a,1,m,5,6,11,l\n", b"1,a,1,m,\xff5,6,11,l\n"
+    name, short = b"1,\xff\xfe,1,m,5,6,11,l\n", b"1,\xe2\x82,1\n"
+    assert refusal(tmp_path, head + good + number).startswith(", line 3: Request tokens is '\\x1a5'; accepted: a whole")
+    assert refusal(tmp_path, head + good + name) == ", line 3: Session ID is not UTF-8 text; accepted: a name in UTF-8"
+    assert refusal(tmp_path, head + good + short).startswith(", line 3: has 3 fields")
+    path = tmp_path / "trace"
+    path.write_bytes(head + (good + number + name + short) * 30_000 + "1,Zoë,1,m,5,6,11,l\n".encode())
+    trace, report = read_trace(path, ReadOptions(on_bad_row="skip"))
+    assert (report.rows_read, report.bad_rows_skipped) == (120_001, 90_000)
+    assert trace.session is not None
+    assert trace.session.names == ("a", "Zoë")
+
+
+@pytest.mark.parametrize("size", [7, 8, 9, 10])
+def test_characters_cut_by_the_end_of_a_block_stay_whole(size: int) -> None:
+    text = "a€😀b" * 20 + "é"
+    data = text.encode() + b"\xe2\x82"
+    stream = CleanText(io.BytesIO(data))
+    blocks = list(iter(lambda: stream.read(size), b""))
+    assert b"".join(blocks).decode() == text + BROKEN * 2
+    assert max(map(len, blocks)) <= size
+
+
+SEEDS = [
+    GOOD.encode() * 2,
+    ROW.encode() * 2,
+    b"\xef\xbb\xbfTIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:17:03.9799600,4808,10\r\n",
+    b'{"schema":"pagesim.trace/1","columns":["arrival_s","prompt_tokens","output_tokens","session"]}\n'
+    b'{"arrival_s":1,"prompt_tokens":2,"output_tokens":3,"session":"a"}\n',
+    gzip.compress(ROW.encode() * 2),
+]
+BITS = [
+    b",",
+    b"\n",
+    b'"',
+    b"{",
+    b"]",
+    b"-",
+    b"1e999",
+    b"null",
+    b"nan",
+    b"\0",
+    b"\xff",
+    b"9" * 30,
+    b" ",
+    b'"\\ud800"',
+    b"\x1b",
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(SEEDS), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 3), st.sampled_from(BITS)), max_size=4)
+)
+def test_any_damage_is_read_or_refused_in_one_line(seed: bytes, damage: list[tuple[float, int, bytes]]) -> None:
+    for where, lost, put in damage:
+        place = round(where * len(seed))
+        seed = seed[:place] + put + seed[place + lost :]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace"
+        path.write_bytes(seed)
+        for options in (ReadOptions(), ReadOptions(on_bad_row="skip", duplicates="drop")):
+            message = "read"
+            try:
+                read_trace(path, options)
+            except (TraceError, UsageError) as error:
+                message = str(error)
+            assert message.isprintable(), "one line, and nothing that moves a terminal"
 
 
 @pytest.mark.parametrize("bad", ["-1,10,2", "1,10", "1,x,2", "1,10,0"])
