@@ -1,11 +1,12 @@
-"""Columns of text as numbers and dates, at the speed of whole columns; value by value only where one is bad.
+"""Columns of text as numbers and dates, at the speed of whole columns.
 
-A value that cannot be read becomes a problem of its row (a message, by position), and stands as NaN or 0.
+A column that cannot be read whole is read by halves, and those again, until the values that are bad stand alone: each
+becomes a problem of its row (a message, by position), and stands as NaN or 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from numpy.typing import NDArray
 from pagesim.sim.trace_file import shown
 
 Problems = dict[int, str]
+Cast = Callable[[Any], NDArray[Any]]
+
+A_DATE = "a date such as 2023-11-16 18:17:03.9799600, with or without a zone"
 
 
 def not_blank(columns: list[Any]) -> NDArray[np.bool_]:
@@ -27,45 +31,40 @@ def not_blank(columns: list[Any]) -> NDArray[np.bool_]:
 
 def numbers(column: Any, name: str, accepted: str, problems: Problems) -> NDArray[np.float64]:
     """Text as float64 [rows]. `name` and `accepted` are for the message of a value that is no number."""
-    try:
-        whole: NDArray[np.float64] = pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
-        return whole
-    except pa.ArrowInvalid:
-        found = [_cast(text, [pa.float64()]) for text in _texts(column)]
-    _tell(column, found, name, accepted, problems)
-    return np.array([np.nan if value is None else value.as_py() for value in found], np.float64)
+    return _read(column, _as_numbers, np.full(1, np.nan), f"{name} is '{{}}'; accepted: {accepted}", problems)
 
 
 def dates(column: Any, name: str, problems: Problems) -> NDArray[np.int64]:
     """Text as nanoseconds since 1970, int64 [rows]. A date without a zone is UTC."""
-    kinds: list[Any] = [pa.timestamp("ns"), pa.timestamp("ns", "UTC")]
-    for kind in kinds:
+    return _read(column, _as_dates, np.zeros(1, np.int64), f"{name} is '{{}}'; accepted: {A_DATE}", problems)
+
+
+def _as_numbers(column: Any) -> NDArray[np.float64]:
+    return np.asarray(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False))
+
+
+def _as_dates(column: Any) -> NDArray[np.int64]:
+    try:
+        dated = pc.cast(column, pa.timestamp("ns"))
+    except pa.ArrowInvalid:
+        dated = pc.cast(column, pa.timestamp("ns", "UTC"))
+    return np.asarray(dated.cast(pa.int64()).to_numpy(zero_copy_only=False))
+
+
+def _read(column: Any, cast: Cast, missing: NDArray[Any], message: str, problems: Problems) -> NDArray[Any]:
+    try:
+        return cast(column)
+    except pa.ArrowInvalid:
+        bare = pc.utf8_trim_whitespace(column)
+
+    def read(start: int, stop: int) -> list[NDArray[Any]]:
         try:
-            return np.asarray(pc.cast(column, kind).cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
+            return [cast(bare.slice(start, stop - start))]
         except pa.ArrowInvalid:
-            continue
-    found = [_cast(text, kinds) for text in _texts(column)]
-    accepted = "a date such as 2023-11-16 18:17:03.9799600, with or without a zone"
-    _tell(column, found, name, accepted, problems)
-    return np.array([0 if value is None else value.value for value in found], np.int64)
+            if stop - start > 1:
+                half = (start + stop) // 2
+                return read(start, half) + read(half, stop)
+        problems.setdefault(start, message.format(shown(bare[start].as_py())))
+        return [missing]
 
-
-def _cast(text: str, kinds: list[Any]) -> Any:
-    """The text as a scalar of the first kind that takes it, or None."""
-    for kind in kinds:
-        try:
-            return pa.scalar(text).cast(kind)
-        except pa.ArrowInvalid:
-            continue
-    return None
-
-
-def _tell(column: Any, found: list[Any], name: str, accepted: str, problems: Problems) -> None:
-    for row, (text, value) in enumerate(zip(_texts(column), found, strict=True)):
-        if value is None:
-            problems.setdefault(row, f"{name} is '{shown(text)}'; accepted: {accepted}")
-
-
-def _texts(column: Any) -> Iterator[str]:
-    for value in column.to_pylist():
-        yield value.strip()
+    return np.concatenate(read(0, len(bare)))
