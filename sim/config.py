@@ -107,5 +107,5 @@ class RunConfig:
             raise UsageError("--trace is one run; accepted: --runs 1, or --lengths file:TRACE to draw from its lengths")
 
     def as_json(self) -> dict[str, Any]:
-        """Nested plain values, allocators in order of name: their order has no say in the result."""
-        return {**asdict(self), "allocators": sorted(self.allocators)}
+        """Nested plain values."""
+        return asdict(self)

@@ -16,6 +16,7 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
+from pagesim.sim.allocators import in_order
 from pagesim.sim.config import RunConfig
 from pagesim.sim.errors import UsageError
 from pagesim.sim.files import write_text
@@ -27,15 +28,20 @@ from pagesim.sim.stats import Interval, interval, share
 
 SCHEMA = "pagesim.run/1"
 FILE_NAME = "run.json"
+PARTS = ("used", "reserved", "internal", "free")
 LIBRARIES = ("pagesim", "simpy", "numpy", "scipy")
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFacts:
-    """The traces: `requests` and `sha256` of the first, and of each replication; `rate_per_s` None: its own times."""
+    """The traces: `requests` and `sha256` of the first, and of each replication; `rate_per_s` None: its own times.
+
+    `longest_tokens`: prompt and output of the longest request of all.
+    """
 
     requests: int
     sha256: str
+    longest_tokens: int
     replications: list[dict[str, int | float | str]]
     lengths: str
     rate_per_s: float | None
@@ -118,11 +124,11 @@ class RunResult:
     @classmethod
     def of(cls, config: RunConfig, runs: Runs) -> Self:
         """Summarise what was computed."""
-        names = sorted(runs.measures)  # the order of allocators has no say in the result
+        names = in_order(runs.measures)
         pool = config.pool
         whole = {
             "schema": SCHEMA,
-            "config": config.as_json(),
+            "config": {**config.as_json(), "allocators": names},
             "trace": _trace_facts(runs),
             "pool": PoolFacts(
                 pool.tokens, pool.block_size, pool.num_blocks, pool.bytes_per_token,
@@ -170,7 +176,7 @@ def _trace_facts(runs: Runs) -> TraceFacts:
         {"requests": requests, "sha256": sha256, "span_s": span_s}
         for requests, sha256, span_s in zip(runs.num_requests, runs.sha256, runs.span_s, strict=True)
     ]
-    first = runs.num_requests[0], runs.sha256[0]
+    first = runs.num_requests[0], runs.sha256[0], max(runs.longest_tokens)
     return TraceFacts(*first, each, runs.lengths_label, runs.rate_per_s, runs.mean_residence_s)
 
 
@@ -194,11 +200,8 @@ def _allocator(runs: list[Measures], max_model_len: int) -> AllocatorResult:
         refused_by_length=_bins(runs, max_model_len),
         per_run={"refused_share": refused, **means},
         series=_series([run.series for run in runs]),
-        occupied_at_refusal=sum(run.occupied_at_refusal for run in runs).tolist(),
+        occupied_at_refusal=np.sum([run.occupied_at_refusal for run in runs], axis=0).tolist(),
     )
-
-
-PARTS = ("used", "reserved", "internal", "free")
 
 
 def _mean_at_refusal(each: Sequence[AtRefusal]) -> AtRefusal | None:
@@ -211,8 +214,8 @@ def _mean_at_refusal(each: Sequence[AtRefusal]) -> AtRefusal | None:
 
 def _bins(runs: Sequence[Measures], max_model_len: int) -> list[LengthBin]:
     edges = length_edges(max_model_len).tolist()
-    offered = sum(run.offered_by_length for run in runs).tolist()
-    refused = sum(run.refused_by_length for run in runs).tolist()
+    offered = np.sum([run.offered_by_length for run in runs], axis=0).tolist()
+    refused = np.sum([run.refused_by_length for run in runs], axis=0).tolist()
     rows = zip(edges, edges[1:], offered, refused, strict=False)
     return [LengthBin(low, high, requests, no) for low, high, requests, no in rows if requests]
 

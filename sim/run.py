@@ -27,7 +27,7 @@ FILE = "file:"
 class Runs:
     """All that `pagesim run` computed: `measures[name][r]` is allocator `name` in replication r.
 
-    `sha256[r]` is the hash of the trace of replication r, `num_requests[r]` its length. `lengths_label` says in words
+    `sha256[r]` is the hash of the trace of replication r, and so on. `lengths_label` says in words
     what the lengths are; `rate_per_s` is the mean arrival rate (None for a trace at its own times).
     """
 
@@ -35,6 +35,7 @@ class Runs:
     sha256: list[str]
     num_requests: list[int]
     span_s: list[float]
+    longest_tokens: list[int]
     lengths_label: str
     rate_per_s: float | None
     mean_residence_s: float
@@ -52,18 +53,21 @@ def run(
     pool = Pool(config.pool.tokens, config.max_model_len, config.pool.block_size)
     make = {name: allocator_class(name) for name in config.allocators}
     measures: dict[str, list[Measures]] = {name: [] for name in config.allocators}
-    sha256, num_requests, span_s = [], [], []
+    sha256, num_requests, span_s, longest_tokens = [], [], [], []
     for drawn in source.traces():
         residence_s = source.residence.of(drawn)
         sha256.append(drawn.sha256())
         num_requests.append(len(drawn))
         span_s.append(float(drawn.arrival_s[-1]))
+        longest_tokens.append(int(drawn.total_tokens.max()))
         for name in config.allocators:
             log = place_all(drawn, residence_s, make[name](pool), config.growth, check, on_progress)
             measures[name].append(
                 measure(drawn, residence_s, log, pool.capacity_tokens, pool.max_model_len, config.growth, config.warmup)
             )
-    return Runs(measures, sha256, num_requests, span_s, source.label, source.rate_per_s, source.mean_residence_s)
+    return Runs(
+        measures, sha256, num_requests, span_s, longest_tokens, source.label, source.rate_per_s, source.mean_residence_s
+    )
 
 
 def expected_requests(config: RunConfig, trace: Trace | None) -> int:

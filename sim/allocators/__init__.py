@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import get_args
 
 from pagesim.sim.allocators.base import Account, Allocator, AnyAllocator, Extent, OracleAllocator, Pool
 from pagesim.sim.allocators.buddy import Buddy
@@ -12,8 +13,10 @@ from pagesim.sim.allocators.paged import Paged
 from pagesim.sim.allocators.reservation import Reservation
 from pagesim.sim.errors import UsageError
 
-__all__ = ["Account", "Allocator", "AnyAllocator", "Buddy", "ExactFit", "Extent", "OracleAllocator", "Paged", "Pool",
-           "Reservation", "allocator_class", "builtin_names"]  # fmt: skip
+__all__ = [
+    "Account", "Allocator", "AnyAllocator", "Buddy", "ExactFit", "Extent", "OracleAllocator", "Paged", "Pool",
+    "Reservation", "allocator_class", "builtin_names", "in_order",
+]  # fmt: skip
 
 Make = Callable[[Pool], AnyAllocator]
 
@@ -22,15 +25,23 @@ def _exact_fit(fit: Fit, compact: bool) -> Make:
     return lambda pool: ExactFit(pool, fit, compact)
 
 
-_BUILTIN: dict[str, Make] = {"reservation": Reservation, "exact-fit": ExactFit, "buddy": Buddy, "paged": Paged}
-for _fit in ("first", "best", "next", "worst"):
-    _BUILTIN[f"exact-fit:{_fit}"] = _exact_fit(_fit, compact=False)
-    _BUILTIN[f"exact-fit:{_fit}:compact"] = _exact_fit(_fit, compact=True)
+_FITS: dict[str, Make] = {
+    f"exact-fit:{fit}{':compact' if compact else ''}": _exact_fit(fit, compact)
+    for fit in get_args(Fit)
+    for compact in (False, True)
+}
+_BUILTIN: dict[str, Make] = {"reservation": Reservation, "exact-fit": ExactFit, **_FITS, "buddy": Buddy, "paged": Paged}
 
 
 def builtin_names() -> list[str]:
     """Every built-in name."""
     return list(_BUILTIN)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Built-in names in the order of `builtin_names`, then the others by name: results do not depend on a user's."""
+    builtin = builtin_names()
+    return sorted(names, key=lambda name: (builtin.index(name) if name in builtin else len(builtin), name))
 
 
 def allocator_class(name: str) -> Make:
