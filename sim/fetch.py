@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
+import ssl
 import tomllib
 import urllib.error
 import urllib.parse
@@ -105,7 +106,7 @@ def _download(trace: PublicTrace, file: IO[bytes], on_progress: Callable[[int], 
         raise TraceError(f"{trace.url}: the server answers {error.code} {error.reason}") from error
     except urllib.error.URLError as error:
         raise TraceError(f"{trace.url}: cannot be reached ({_reason(error.reason)})") from error
-    except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
+    except (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError) as error:
         raise TraceError(f"{trace.url}: broke off after {came:,} bytes ({_reason(error)})") from error
     if came != trace.size_bytes:
         how = f"ended after {came:,} of" if came < trace.size_bytes else "did not end after"

@@ -155,15 +155,14 @@ def test_wrong_options_are_one_line_and_status_2(pagesim: Any, mooncake: Path, t
         (("convert", tmp_path / "nothing", unknown), "accepted: one ending in .jsonl, .jsonl.gz, .parquet"),
         (
             ("convert", mooncake, nowhere, "--duplicates", "drop"),
-            f"{nowhere}: the folder {nowhere.parent} does not exist",
+            f"{nowhere}: the folder ",
         ),
         (("info", tmp_path), "is a folder; accepted: a file"),
         (("fetch", "nothing"), "no public trace is called 'nothing'; accepted: azure-2023-code"),
     ):
         outcome = pagesim("trace", *words)
-        errors = [line for line in outcome.err.splitlines() if not line.startswith(f"{mooncake}: ")]
-        assert (outcome.status, outcome.out, len(errors)) == (2, "", 1)
-        assert message in errors[0]
+        assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+        assert message in outcome.err
 
 
 @pytest.mark.parametrize("words", [["fetch"], ["fetch", "--list"]])

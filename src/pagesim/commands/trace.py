@@ -66,6 +66,7 @@ def convert(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema pagesim.trace-convert/1.")] = False,
 ) -> None:
     """Write a trace in our own format, which holds everything a trace can hold. OUT's ending says which of the two."""
+    from pagesim.sim.files import check_writable
     from pagesim.sim.jsontext import dumps
     from pagesim.sim.own_format import check_ending, write_trace
 
@@ -73,6 +74,7 @@ def convert(
         on_bad_row, zero_output, unsorted, duplicates, jitter, jitter_seed, hash_block_tokens, start, limit
     )
     check_ending(target)
+    check_writable(target)
     trace, report = reading.read_with_progress(source, options)
     write_trace(trace, target)
     answer = {
