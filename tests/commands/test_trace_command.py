@@ -153,10 +153,7 @@ def test_wrong_options_are_one_line_and_status_2(pagesim: Any, mooncake: Path, t
         (("info", mooncake, "--on-bad-row", "ignore"), "on-bad-row 'ignore'; accepted: stop, skip"),
         (("info", mooncake, "--jitter", "-1"), "jitter -1 s; accepted"),
         (("convert", tmp_path / "nothing", unknown), "accepted: one ending in .jsonl, .jsonl.gz, .parquet"),
-        (
-            ("convert", mooncake, nowhere, "--duplicates", "drop"),
-            f"{nowhere}: the folder ",
-        ),
+        (("convert", mooncake, nowhere), f"{nowhere}: there is no folder {nowhere.parent}"),
         (("info", tmp_path), "is a folder; accepted: a file"),
         (("fetch", "nothing"), "no public trace is called 'nothing'; accepted: azure-2023-code"),
     ):
