@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from pagesim.sim.errors import UsageError
 from pagesim.sim.trace import Floats
 
-ACCEPTED = "poisson, gamma:CV, on-off:ON_S:OFF_S, periodic, batch:SIZE"
+ACCEPTED = "poisson, gamma:CV, on-off:ON_S:OFF_S, periodic, batch:SIZE, servegen:FILE"
+SERVEGEN = "servegen:"
 
 
 class Arrivals(Protocol):
@@ -70,7 +72,15 @@ class Batches:
 
 
 def parse_arrivals(text: str) -> Arrivals:
-    """What the command line calls a process; see ACCEPTED. Raises UsageError on anything else."""
+    """What the command line calls a process; see ACCEPTED.
+
+    Raises UsageError on anything else, TraceError if a ServeGen file cannot be read.
+    """
+    if text.startswith(SERVEGEN):
+        from pagesim.sim.rate_windows import RateWindows
+        from pagesim.sim.servegen import read_servegen
+
+        return RateWindows(read_servegen(Path(text.removeprefix(SERVEGEN))))
     kind, *numbers = text.split(":")
     try:
         values = [float(number) for number in numbers]

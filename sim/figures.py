@@ -20,6 +20,8 @@ PARTS = {  # part of the pool: (colour, pattern, what it means)
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 LENGTHS = (64, 128, 256, 512, 1024, 2048)
+LOG_OF_2 = 0.30103  # a tick at every power of two
+LEGEND = {"orientation": "h", "y": -0.3}
 MARGIN = {"l": 60, "r": 20, "t": 40, "b": 50}
 
 
@@ -39,7 +41,7 @@ def account_over_time(result: RunResult) -> go.Figure:
             )  # fmt: skip
     figure.update_yaxes(range=[0, 1], tickformat=".0%")
     figure.update_xaxes(title_text="time, s", row=len(names), col=1)
-    figure.update_layout(height=120 + 190 * len(names), legend={"orientation": "h", "y": -0.15}, margin=MARGIN)
+    figure.update_layout(height=120 + 190 * len(names), legend=LEGEND | {"y": -0.2}, margin=MARGIN)
     return figure
 
 
@@ -61,7 +63,7 @@ def occupancy_at_refusal(result: RunResult) -> go.Figure:
         title_text="occupied at the moment of refusal", tickformat=".0%", range=[max(0, low - 0.03), 1.005]
     )
     figure.update_yaxes(title_text="share of refusals", tickformat=".0%", range=[0, 1.03])
-    figure.update_layout(height=360, showlegend=True, legend={"orientation": "h", "y": -0.3}, margin=MARGIN)
+    figure.update_layout(height=360, showlegend=True, legend=LEGEND, margin=MARGIN)
     return figure
 
 
@@ -71,14 +73,14 @@ def refused_by_length(result: RunResult) -> go.Figure:
     for name, colour, dash, allocator in _lines(result):
         bins = allocator.refused_by_length
         figure.add_scatter(
-            x=[f"{b.from_tokens:,} to {b.to_tokens - 1:,}" for b in bins], y=[b.refused / b.requests for b in bins],
-            customdata=[[b.refused, b.requests] for b in bins], name=name, mode="lines+markers",
-            line={"color": colour, "dash": dash},
-            hovertemplate=f"{name}: %{{customdata[0]:,}} of %{{customdata[1]:,}} refused (%{{y:.1%}})<extra></extra>",
+            x=[b.from_tokens for b in bins], y=[b.refused / b.requests for b in bins], name=name, mode="lines+markers",
+            customdata=[[b.to_tokens - 1, b.refused, b.requests] for b in bins], line={"color": colour, "dash": dash},
+            hovertemplate=f"{name}, %{{x:,}} to %{{customdata[0]:,}} tokens: %{{customdata[1]:,}} of "
+            "%{customdata[2]:,} refused (%{y:.1%})<extra></extra>",
         )  # fmt: skip
-    figure.update_xaxes(title_text="length in all, tokens", type="category")
+    figure.update_xaxes(title_text="prompt and output, tokens: from here to the next mark", type="log", dtick=LOG_OF_2)
     figure.update_yaxes(title_text="refused", tickformat=".0%", rangemode="tozero")
-    figure.update_layout(height=360, showlegend=True, legend={"orientation": "h", "y": -0.5}, margin=MARGIN)
+    figure.update_layout(height=360, showlegend=True, legend=LEGEND, margin=MARGIN)
     return figure
 
 
@@ -100,7 +102,7 @@ def capacity_by_length(result: RunResult) -> go.Figure:
         )  # fmt: skip
     figure.update_xaxes(title_text="length of every sequence, tokens", type="log", tickvals=lengths)
     figure.update_yaxes(title_text="sequences", type="log", dtick=1)
-    figure.update_layout(height=360, legend={"orientation": "h", "y": -0.3}, margin=MARGIN)
+    figure.update_layout(height=360, legend=LEGEND, margin=MARGIN)
     return figure
 
 

@@ -115,7 +115,7 @@ def _csv_format(path: Path, header: list[str]) -> CsvFormat:
     if _is_length_list(header):
         raise TraceError(
             f"{path}: is a list of lengths without arrivals, not a trace; give it a rate: "
-            f"pagesim trace generate --lengths {path} --rate R"
+            f"pagesim trace generate --lengths file:{path} --rate R"
         )
     if is_servegen(header):
         raise TraceError(

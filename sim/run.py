@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
 
 from pagesim.sim.allocators import Pool, allocator_class
-from pagesim.sim.arrivals import parse_arrivals
-from pagesim.sim.config import RunConfig, WorkloadConfig
+from pagesim.sim.config import RunConfig
+from pagesim.sim.drawing import Drawn, residence_of
 from pagesim.sim.errors import UsageError
-from pagesim.sim.length_pairs import IndependentLengths, LengthPairs, ListedLengths, Moments, TotalLengths
-from pagesim.sim.lengths import parse_lengths
 from pagesim.sim.measures import Measures, measure
 from pagesim.sim.placement import place_all
-from pagesim.sim.residence import Residence, decoding, proportional
 from pagesim.sim.trace import Trace
-from pagesim.sim.workload import Workload, default_requests, parse_load, scaled_to_rate, trace_moments
-
-FILE = "file:"
+from pagesim.sim.workload import parse_load, scaled_to_rate, trace_moments
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +41,7 @@ def run(
     `trace` is what was read from `config.trace`. `check` asserts the account of the pool as it goes. `on_progress` is
     told how many requests have been put through one allocator since the last call. Raises UsageError.
     """
-    source = _Given(config, trace) if trace is not None else _Drawn(config)
+    source = _Given(config, trace) if trace is not None else Drawn(config)
     pool = Pool(config.pool.tokens, config.max_model_len, config.pool.block_size)
     make = {name: allocator_class(name) for name in config.allocators}
     measures: dict[str, list[Measures]] = {name: [] for name in config.allocators}
@@ -72,7 +64,7 @@ def run(
 
 def expected_requests(config: RunConfig, trace: Trace | None) -> int:
     """How many requests `run` will put through allocators, in all: what `on_progress` adds up to."""
-    count = len(trace) if trace is not None else _Drawn(config).workload.num_requests
+    count = len(trace) if trace is not None else Drawn(config).workload.num_requests
     return count * config.num_runs * len(config.allocators)
 
 
@@ -83,7 +75,7 @@ class _Given:
         if len(trace) == 0:
             raise UsageError(f"{config.trace}: an empty trace; accepted: one request or more")
         m = trace_moments(trace)
-        self.residence = _residence(config, m)
+        self.residence = residence_of(config, m)
         self.mean_residence_s = self.residence.mean_s(m)
         self.label = "the trace's own"
         self.rate_per_s = None
@@ -95,42 +87,3 @@ class _Given:
 
     def traces(self) -> Iterator[Trace]:
         yield self._trace
-
-
-class _Drawn:
-    """Traces drawn from a workload, one for each replication, from independent streams of one seed."""
-
-    def __init__(self, config: RunConfig) -> None:
-        lengths = request_lengths(config.workload, config.max_model_len)
-        m = lengths.moments()
-        self.residence = _residence(config, m)
-        self.mean_residence_s = self.residence.mean_s(m)
-        self.label = lengths.label
-        load = parse_load(str(config.load))
-        self.rate_per_s: float | None
-        rate = self.rate_per_s = load.rate_per_s(self.residence, m, config.pool.tokens, config.max_model_len)
-        count = config.workload.num_requests or default_requests(rate, self.residence, m)
-        self.workload = Workload(lengths, parse_arrivals(config.workload.arrivals), rate, count)
-        self._seeds = np.random.SeedSequence(config.seed).spawn(config.num_runs)
-
-    def traces(self) -> Iterator[Trace]:
-        return map(self.workload.draw, self._seeds)
-
-
-def request_lengths(workload: WorkloadConfig, max_model_len: int) -> LengthPairs:
-    """What a WorkloadConfig calls its lengths. Raises UsageError if it contradicts itself or names nothing known."""
-    if (workload.prompt_lengths is None) != (workload.output_lengths is None):
-        raise UsageError("--prompt-lengths and --output-lengths come together, or not at all")
-    if workload.prompt_lengths is not None and workload.output_lengths is not None:
-        prompt = parse_lengths(workload.prompt_lengths, max_model_len, workload.truncation)
-        return IndependentLengths(prompt, parse_lengths(workload.output_lengths, max_model_len, workload.truncation))
-    if workload.lengths.startswith(FILE):
-        from pagesim.sim.formats import read_lengths
-
-        path = workload.lengths.removeprefix(FILE)
-        return ListedLengths(*read_lengths(Path(path)), f"pairs of {Path(path).name}")
-    return TotalLengths(parse_lengths(workload.lengths, max_model_len, workload.truncation), workload.prompt_share)
-
-
-def _residence(config: RunConfig, m: Moments) -> Residence:
-    return proportional(config.mean_residence_s, m) if config.residence == "total" else decoding(config.decode_rate)
