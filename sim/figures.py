@@ -28,7 +28,9 @@ MARGIN = {"l": 60, "r": 20, "t": 40, "b": 50}
 def account_over_time(result: RunResult) -> go.Figure:
     """Used, reserved, internal and free over time, stacked, one panel for each allocator on one time axis."""
     names = list(result.allocators)
-    figure = make_subplots(rows=len(names), cols=1, shared_xaxes=True, subplot_titles=names, vertical_spacing=0.08)
+    figure = make_subplots(
+        rows=len(names), cols=1, shared_xaxes=True, subplot_titles=names, vertical_spacing=0.24 / len(names)
+    )
     for row, name in enumerate(names, start=1):
         series = result.allocators[name].series
         for part, (colour, pattern, meaning) in PARTS.items():

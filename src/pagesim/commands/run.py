@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DEFAULT = RunConfig()
 DRAWN = WorkloadConfig()
 READ = reading.DEFAULTS
-COLUMNS_AT_ONCE = 4  # allocators beside each other, on 80 characters
+COLUMNS_AT_ONCE = 3  # allocators beside each other, on 80 characters
 
 
 def run(
@@ -138,9 +138,11 @@ def _show(result: RunResult) -> None:
     console.print(lines)
     names, table_rows = list(result.allocators), rows(result)
     for first in range(0, len(names), COLUMNS_AT_ONCE):
-        table = Table("", *names[first : first + COLUMNS_AT_ONCE], box=SIMPLE, pad_edge=False)
-        for column in table.columns[1:]:
-            column.justify = "right"
+        heads = [name.replace(":", "\n:") for name in names[first : first + COLUMNS_AT_ONCE]]
+        table = Table("", *heads, box=SIMPLE, pad_edge=False)
+        for column in table.columns:
+            column.no_wrap = True
+            column.justify = "left" if column is table.columns[0] else "right"
         for label, *cells in table_rows:
             table.add_row(label, *cells[first : first + COLUMNS_AT_ONCE])
         console.print(table)
@@ -155,7 +157,9 @@ def _show(result: RunResult) -> None:
 def _names(text: str) -> tuple[str, ...]:
     from pagesim.sim.allocators import builtin_names
 
-    return tuple(builtin_names()) if text == o.ALL else tuple(name.strip() for name in text.split(",") if name.strip())
+    if text == o.ALL:
+        return tuple(name for name in builtin_names() if name != "exact-fit:first")  # exact-fit is that one
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _flag(name: str) -> str:
