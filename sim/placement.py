@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import heappush
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
-from simpy.events import NORMAL, URGENT
+from simpy.events import NORMAL, URGENT, EventPriority
 
 from pagesim.sim.allocators import AnyAllocator, OracleAllocator
 from pagesim.sim.checking import AccountCheck
@@ -85,13 +86,20 @@ class _Happening(simpy.Event):
         self.owner = owner
 
 
+class _Clock(simpy.Environment):
+    """SimPy plans by delay, but now + (t - now) need not be t: what is due at one instant would come apart."""
+
+    def at(self, time_s: float, event: _Happening, priority: EventPriority = NORMAL) -> None:
+        heappush(self._queue, (time_s, priority, next(self._eid), event))
+
+
 class _Run:
     """All tokens count from admission. The inner loop is closures over locals: a million requests pass through it."""
 
     def __init__(
         self, trace: Trace, residence_s: Floats, allocator: AnyAllocator, on_progress: OnProgress | None
     ) -> None:
-        self.env = simpy.Environment()
+        self.env = _Clock()
         self.trace, self.residence_s, self.allocator, self.on_progress = trace, residence_s, allocator, on_progress
         self.final: list[int] = trace.total_tokens.tolist()
         self.owned = [0] * len(trace)
@@ -104,7 +112,7 @@ class _Run:
     def start(self) -> None:
         """Schedule the first arrival; each arrival schedules the next."""
         env, allocator, owned, refusals = self.env, self.allocator, self.owned, self.refusals
-        schedule, on_progress = self.env.schedule, self.on_progress
+        at, on_progress = env.at, self.on_progress
         arrival_s, residence_s = self.trace.arrival_s.tolist(), self.residence_s.tolist()
         first_tokens, place, entered = self.first_tokens(), self.placer(), self.entered()
         coming = iter(np.flatnonzero(self.outcome == ADMITTED).tolist())
@@ -115,7 +123,7 @@ class _Run:
             owner, free = event.owner, allocator.free_tokens
             if place(owner):
                 owned[owner] = free - allocator.free_tokens
-                schedule(_Happening(departing, owner), URGENT, residence_s[owner])
+                at(env.now + residence_s[owner], _Happening(departing, owner), URGENT)
                 if entered:
                     entered(owner)
             else:
@@ -128,7 +136,7 @@ class _Run:
             owner = next(coming, None)
             if owner is not None:
                 event.owner, event.callbacks = owner, arriving  # one event serves all arrivals
-                schedule(event, NORMAL, arrival_s[owner] - env.now)
+                at(arrival_s[owner], event)
 
         arriving.append(arrive)
         await_next(_Happening(arriving, 0))
@@ -162,17 +170,17 @@ class _Run:
         end_s = self.trace.arrival_s + np.where(self.outcome == ADMITTED, self.residence_s, 0)
         self.outcome[dropped] = DROPPED
         end_s[dropped] = list(self.dropped_s.values())
-        moved_tokens = getattr(self.allocator, "moved_tokens", 0)
         owned, growths = np.array(self.owned, np.int64), np.array(self.growths, GROWTH)
-        return PlacementLog(self.outcome, owned, end_s, growths, refusals, moved_tokens)
+        return PlacementLog(self.outcome, owned, end_s, growths, refusals, self.allocator.moved_tokens)
 
 
 class _GrowingRun(_Run):
     """The prompt at admission, then a token at a time; events only where the allocator must find more room."""
 
     def start(self) -> None:
-        self.live: dict[int, None] = {}  # in order of admission
+        self.live: dict[int, int] = {}  # in order of admission: owner -> tokens it surely has, rounding or not
         self.growing: list[Callable[..., None]] = [self.grow]
+        self.allocator.held = self.tokens_now
         super().start()
 
     def first_tokens(self) -> list[int]:
@@ -182,11 +190,11 @@ class _GrowingRun(_Run):
     def tokens_now(self, owner: int) -> int:
         age = (self.env.now - self.trace.arrival_s[owner]) / self.residence_s[owner]
         tokens = int(self.trace.prompt_tokens[owner]) + int(age * self.trace.output_tokens[owner])
-        return min(tokens, self.allocator.owned(owner), self.final[owner])
+        return max(self.live[owner], min(tokens, self.allocator.owned(owner), self.final[owner]))
 
     def entered(self) -> Callable[[int], None]:
         def enter(owner: int) -> None:
-            self.live[owner] = None
+            self.live[owner] = int(self.trace.prompt_tokens[owner])
             self.await_growth(owner)
 
         return enter
@@ -204,7 +212,7 @@ class _GrowingRun(_Run):
         outputs = int(self.trace.output_tokens[owner])
         if number < outputs:
             due_s = float(self.trace.arrival_s[owner] + self.residence_s[owner] * number / outputs)
-            self.env.schedule(_Happening(self.growing, owner), NORMAL, max(due_s - self.env.now, 0.0))
+            self.env.at(due_s, _Happening(self.growing, owner))
 
     def grow(self, event: _Happening) -> None:
         """Take one more slot, dropping the youngest until there is one, or the owner itself is gone."""
@@ -212,6 +220,7 @@ class _GrowingRun(_Run):
         while owner in self.live:
             before = allocator.owned(owner)
             if allocator.grow(owner, before + 1):
+                self.live[owner] = before + 1
                 after, final = allocator.owned(owner), self.final[owner]
                 internal = max(after - final, 0) - max(before - final, 0)
                 self.growths.append((owner, self.env.now, after - before, internal))
