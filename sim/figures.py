@@ -80,7 +80,7 @@ def refused_by_length(result: RunResult) -> go.Figure:
             hovertemplate=f"{name}, %{{x:,}} to %{{customdata[0]:,}} tokens: %{{customdata[1]:,}} of "
             "%{customdata[2]:,} refused (%{y:.1%})<extra></extra>",
         )  # fmt: skip
-    figure.update_xaxes(title_text="prompt and output, tokens: from here to the next mark", type="log", dtick=LOG_OF_2)
+    figure.update_xaxes(title_text="length, tokens: from each mark to the next", type="log", dtick=LOG_OF_2)
     figure.update_yaxes(title_text="refused", tickformat=".0%", rangemode="tozero")
     figure.update_layout(height=360, showlegend=True, legend=LEGEND, margin=MARGIN)
     return figure
@@ -111,6 +111,6 @@ def capacity_by_length(result: RunResult) -> go.Figure:
 def _lines(result: RunResult) -> list[tuple[str, str, str, AllocatorResult]]:
     """(name, colour, dash, result) of each allocator."""
     return [
-        (name, LINES[k % len(LINES)], DASHES[k % len(DASHES)], allocator)
+        (name, LINES[k % len(LINES)], DASHES[(k + k // len(LINES)) % len(DASHES)], allocator)
         for k, (name, allocator) in enumerate(result.allocators.items())
     ]

@@ -20,6 +20,7 @@ from pagesim.sim.run_table import legend, rows
 from pagesim.sim.summary import readings, sentences, setting
 
 TEMPLATE = "report.html"
+NAMES_IN_TITLE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def write_report(result: RunResult, path: Path, command: str) -> None:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string(files("pagesim.sim").joinpath(TEMPLATE).read_text(encoding="utf-8"))
     page = template.render(
-        title=f"{', '.join(result.allocators)} under load {result.config['load'] or 'of the trace'}",
+        title=f"{_named(list(result.allocators))} under {_load(result)}",
         sentences=sentences(result),
         readings=readings(result),
         columns=list(result.allocators),
@@ -48,6 +49,16 @@ def write_report(result: RunResult, path: Path, command: str) -> None:
         plotly_js=Markup(plotly.offline.get_plotlyjs()),
     )
     write_text(path, page)
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= NAMES_IN_TITLE else f"{len(names)} allocators"
+
+
+def _load(result: RunResult) -> str:
+    load, trace = result.config["load"], result.config["trace"]
+    words = f"load {load}" if load else "its own load"
+    return f"{words} of {Path(trace).name}" if trace else words
 
 
 def _panels(result: RunResult) -> list[_Panel]:

@@ -7,7 +7,7 @@ which no real server can know. The simulator never hands the second number to th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -61,14 +61,20 @@ class Account:
 
 
 class _Base(ABC):
-    """The half that both kinds share. `free_tokens` is kept up to date by the subclass, in every operation."""
+    """The half that both kinds share. `free_tokens` is kept up to date by the subclass, in every operation.
+
+    `moved_tokens` counts what the allocator has copied to make room. `held(owner)` says how many tokens there are to
+    copy: those it was told of, unless a simulator that reports growth only where it needs room puts a better answer.
+    """
 
     sees_final_length: ClassVar[bool]
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.free_tokens = pool.capacity_tokens
-        self.tokens: dict[int, int] = {}  # owner -> tokens that it holds now
+        self.tokens: dict[int, int] = {}  # owner -> tokens that it holds, as it was last told
+        self.held: Callable[[int], int] = self.tokens.__getitem__
+        self.moved_tokens = 0
 
     @property
     def largest_request_tokens(self) -> int:

@@ -27,7 +27,6 @@ class ExactFit(OracleAllocator):
             raise UsageError(f"exact-fit:{fit}; accepted: {', '.join(get_args(Fit))}")
         super().__init__(pool)
         self.compact = compact
-        self.moved_tokens = 0
         self._next = 0  # next fit: where the last search ended
         self._run: dict[int, tuple[int, int]] = {}  # owner -> (start, slots)
         self._runs: FreeRuns | RunsBySize
@@ -100,7 +99,7 @@ class ExactFit(OracleAllocator):
         end = 0
         for owner, (start, size) in sorted(self._run.items(), key=lambda item: item[1]):
             if start > end:
-                self.moved_tokens += self.tokens[owner]
+                self.moved_tokens += self.held(owner)
                 self._run[owner] = (end, size)
             end += size
         self._runs.give(end, self.pool.capacity_tokens - end)

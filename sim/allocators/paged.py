@@ -86,3 +86,8 @@ class Paged(Allocator):
         for owner, tokens in self.tokens.items():
             slots = len(self.block_tables[owner]) * self._size
             assert slots - self._size < tokens <= slots, f"owner {owner}: {tokens} in {slots} slots\n{self.dump()}"
+
+    def dump(self) -> str:
+        """Block numbers, not addresses."""
+        rows = [f"{owner}: {n} tokens in blocks {self.block_tables.get(owner)}" for owner, n in self.tokens.items()]
+        return "\n".join([repr(self.pool), f"free_tokens {self.free_tokens}, {len(self._free)} free blocks", *rows])

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from pagesim import cli
 from pagesim.commands.reading import DEFAULTS
 from pagesim.sim import fetch as fetching
 from pagesim.sim.errors import TraceError
@@ -21,28 +20,6 @@ from pagesim.sim.reading import ReadOptions, ReadReport
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"
 ROWS = [(0, 600, [1, 2]), (3000, 600, [1, 2]), (3000, 600, [1, 2]), (6000, 500, [1])]
-
-
-class Outcome:
-    """Exit status and the two streams of one call."""
-
-    def __init__(self, status: object, out: str, err: str) -> None:
-        self.status, self.out, self.err = status, out, err
-
-    def json(self) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads(self.out)
-        return value
-
-
-@pytest.fixture
-def pagesim(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    def call(*words: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["pagesim", *map(str, words)])
-        with pytest.raises(SystemExit) as stopped:
-            cli.main()
-        return Outcome(stopped.value.code or 0, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture
