@@ -11,8 +11,9 @@ import numpy as np
 from pagesim.sim.errors import UsageError
 from pagesim.sim.trace import Floats
 
-ACCEPTED = "poisson, gamma:CV, on-off:ON_S:OFF_S, periodic, batch:SIZE, servegen:FILE"
+ACCEPTED = "poisson, gamma:CV (0.001 to 1000), on-off:ON_S:OFF_S, periodic, batch:SIZE, servegen:FILE"
 SERVEGEN = "servegen:"
+MIN_CV, MAX_CV = 1e-3, 1e3  # past them the gaps are all alike, or all but one of them 0
 
 
 class Arrivals(Protocol):
@@ -92,7 +93,8 @@ def parse_arrivals(text: str) -> Arrivals:
             return Renewal(0)
         if kind == "gamma":
             (cv,) = values
-            return Renewal(cv)
+            if MIN_CV <= cv <= MAX_CV:
+                return Renewal(cv)
         if kind == "on-off":
             on_s, off_s = values
             return OnOff(on_s, off_s)

@@ -14,6 +14,7 @@ Growth = Literal["final", "token"]
 ResidenceRule = Literal["total", "decode"]
 DEFAULT_ALLOCATORS = ("reservation", "exact-fit", "paged")
 MAX_SEED = 2**63 - 1
+MAX_REQUESTS = 10**8  # more are a mistake of unit, and would not fit into memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +77,16 @@ class RunConfig:
     num_runs: int = 5
 
     def __post_init__(self) -> None:
-        for name, value, low in (
-            ("--max-model-len", self.max_model_len, 2),
-            ("--runs", self.num_runs, 1),
-            ("--seed", self.seed, 0),
-            ("--requests", self.workload.num_requests, 1),
-            ("--pool-tokens", self.pool.tokens, 1),
-            ("--block-size", self.pool.block_size, 1),
+        for name, value, low, high in (
+            ("--max-model-len", self.max_model_len, 2, MAX_SEED),
+            ("--runs", self.num_runs, 1, MAX_SEED),
+            ("--seed", self.seed, 0, MAX_SEED),
+            ("--requests", self.workload.num_requests, 1, MAX_REQUESTS),
+            ("--pool-tokens", self.pool.tokens, 1, MAX_SEED),
+            ("--block-size", self.pool.block_size, 1, MAX_SEED),
         ):
-            if value is not None and not low <= value <= MAX_SEED:
-                raise UsageError(f"{name} {value}; accepted: {low} or more")
+            if value is not None and not low <= value <= high:
+                raise UsageError(f"{name} {value}; accepted: {low} to {high}")
         if not 0 <= self.warmup < 1:
             raise UsageError(f"--warmup {self.warmup:g}; accepted: 0 or more and less than 1, a share of the time")
         for name, rate in (("--mean-residence", self.mean_residence_s), ("--decode-rate", self.decode_rate)):

@@ -16,6 +16,7 @@ from pagesim.sim.errors import UsageError
 from pagesim.sim.trace import Floats, Ints
 
 Truncation = Literal["clip", "resample"]
+MAX_LENGTH = 2**24  # tokens: a table has a row for each length
 NOTE_CONTEXT = 2048  # tokens: the note's server permits no longer sequence
 
 
@@ -120,8 +121,8 @@ def parse_lengths(text: str, high: int, truncation: Truncation) -> LengthDistrib
 
 
 def _check_bounds(low: int, high: int) -> None:
-    if not 1 <= low <= high:
-        raise UsageError(f"lengths from {low} to {high}; accepted: 1 <= low <= high")
+    if not 1 <= low <= high <= MAX_LENGTH:
+        raise UsageError(f"lengths from {low} to {high}; accepted: 1 <= low <= high <= {MAX_LENGTH}")
 
 
 def note_lengths(high: int = NOTE_CONTEXT) -> LengthDistribution:

@@ -39,7 +39,8 @@ def run(
     """Put every allocator of `config` through the same traces.
 
     `trace` is what was read from `config.trace`. `check` asserts the account of the pool as it goes. `on_progress` is
-    told how many requests have been put through one allocator since the last call. Raises UsageError.
+    told how many requests have been put through one allocator since the last call. Raises UsageError; what an
+    allocator raises passes through, with a note that names it.
     """
     source = _Given(config, trace) if trace is not None else Drawn(config)
     pool = Pool(config.pool.tokens, config.max_model_len, config.pool.block_size)
@@ -53,7 +54,11 @@ def run(
         span_s.append(float(drawn.arrival_s[-1]))
         longest_tokens.append(int(drawn.total_tokens.max()))
         for name in config.allocators:
-            log = place_all(drawn, residence_s, make[name](pool), config.growth, check, on_progress)
+            try:
+                log = place_all(drawn, residence_s, make[name](pool), config.growth, check, on_progress)
+            except Exception as error:  # someone's own allocator, or a broken invariant: its author needs the traceback
+                error.add_note(f"raised by allocator '{name}' in replication {len(measures[name]) + 1}")
+                raise
             measures[name].append(
                 measure(drawn, residence_s, log, pool.capacity_tokens, pool.max_model_len, config.growth, config.warmup)
             )

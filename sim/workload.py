@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from pagesim.sim.arrivals import Arrivals
+from pagesim.sim.config import MAX_REQUESTS
 from pagesim.sim.errors import UsageError
 from pagesim.sim.length_pairs import LengthPairs, Moments
 from pagesim.sim.residence import Residence
@@ -72,8 +73,11 @@ class Workload:
 
 
 def default_requests(rate_per_s: float, residence: Residence, m: Moments) -> int:
-    """Requests in HORIZON_RESIDENCES mean residences."""
-    return max(1, round(HORIZON_RESIDENCES * rate_per_s * residence.mean_s(m)))
+    """Requests in HORIZON_RESIDENCES mean residences. Raises UsageError if they are past counting."""
+    count = HORIZON_RESIDENCES * rate_per_s * residence.mean_s(m)
+    if not count <= MAX_REQUESTS:
+        raise UsageError(f"so large a load or pool asks for {count:.3g} requests; accepted: up to {MAX_REQUESTS}")
+    return max(1, round(count))
 
 
 def trace_moments(trace: Trace) -> Moments:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
 from typing import get_args
 
 from pagesim.sim.allocators.base import Account, Allocator, AnyAllocator, Extent, OracleAllocator, Pool
@@ -55,10 +59,21 @@ def allocator_class(name: str) -> Make:
     module_name, colon, class_name = name.partition(":")
     if not colon or module_name == "exact-fit":
         raise UsageError(f"allocator '{name}' is unknown; accepted: {', '.join(_BUILTIN)}, or my_module:MyAllocator")
-    try:
-        made = getattr(importlib.import_module(module_name), class_name, None)
-    except ImportError as error:
-        raise UsageError(f"allocator '{name}': module '{module_name}' cannot be imported ({error})") from error
+    made = getattr(_module(module_name, name), class_name, None)
     if not (isinstance(made, type) and issubclass(made, (Allocator, OracleAllocator))):
         raise UsageError(f"allocator '{name}': not a subclass of pagesim.sim.allocators.Allocator or OracleAllocator")
+    if inspect.isabstract(made):
+        missing = ", ".join(sorted(made.__abstractmethods__))
+        raise UsageError(f"allocator '{name}': an abstract class; accepted: one that defines {missing}")
     return made
+
+
+def _module(module_name: str, name: str) -> ModuleType:
+    """Import it, from the working folder if it is nowhere else: a console script does not look there by itself."""
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
+    try:
+        return importlib.import_module(module_name)
+    except Exception as error:  # anything can go wrong in someone's module
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UsageError(f"allocator '{name}': module '{module_name}' cannot be imported ({why})") from error
