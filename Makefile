@@ -16,10 +16,13 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# What is pinned: the packages of this environment, with every extra.
-lock: .venv/dev
-	$(PIP) --editable '.[engine,notebooks,cluster,dev]'
-	$(BIN)/python -m pip freeze --exclude-editable | sed -e 's/+cpu//' -e '/^triton/s/$$/; platform_system == "Linux"/' > requirements.lock
+# Pins what an empty environment with every extra gets today.
+lock:
+	rm -rf .venv/lock && $(PYTHON) -m venv .venv/lock
+	.venv/lock/bin/python -m pip install --quiet torch==2.13.0 triton==3.7.1 '.[engine,notebooks,cluster,dev]'
+	echo '# Exact versions that the tests pass with; a constraints file for pip. `make lock` writes it anew.' > requirements.lock
+	.venv/lock/bin/python -m pip freeze | grep -v '^pagesim' | sed -e 's/+cpu//' \
+		-e '/^triton==/s/$$/; platform_system == "Linux"/' >> requirements.lock
 
 clean:
 	rm -rf .venv build dist
