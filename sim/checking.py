@@ -31,8 +31,7 @@ class AccountCheck:
         """Every owner and every slot."""
         used = reserved = internal = 0
         for owner in list(self._allocator.tokens):
-            tokens = max(self._tokens_now(owner), self._allocator.tokens[owner])  # at a growth rounding may lag by one
-            owned, final = self._allocator.owned(owner), self._final[owner]
+            tokens, owned, final = self._tokens_now(owner), self._allocator.owned(owner), self._final[owner]
             assert self._allocator.grow(owner, tokens), f"owner {owner} has no room for its {tokens} tokens"
             assert self._allocator.owned(owner) == owned, f"owner {owner} took more than it had to"
             used += tokens
