@@ -24,7 +24,8 @@ OnProgress = Callable[[int], None]
 ADMITTED, REFUSED, REJECTED, DROPPED = range(4)
 PROGRESS_STEP = 1000
 
-# One row for each refusal, in order of time: what the pool was like, in tokens.
+# One row for each refusal, in order of time, in tokens: what the request needed (its tokens at admission, or in the end
+# where an oracle must place them all), and what the pool was like.
 REFUSAL = np.dtype([("request", "i8"), ("asked", "i8"), ("free", "i8"), ("largest_free_run", "i8")])
 # One row for each growth past what was owned: slots taken, and how many of them will never be filled.
 GROWTH = np.dtype([("request", "i8"), ("time_s", "f8"), ("slots", "i8"), ("internal", "i8")])
@@ -114,7 +115,8 @@ class _Run:
         env, allocator, owned, refusals = self.env, self.allocator, self.owned, self.refusals
         at, on_progress = env.at, self.on_progress
         arrival_s, residence_s = self.trace.arrival_s.tolist(), self.residence_s.tolist()
-        first_tokens, place, entered = self.first_tokens(), self.placer(), self.entered()
+        place, entered = self.placer(), self.entered()
+        asked = self.final if isinstance(allocator, OracleAllocator) else self.first_tokens()
         coming = iter(np.flatnonzero(self.outcome == ADMITTED).tolist())
         arriving: list[Callable[..., None]] = []
         departing: list[Callable[..., None]] = [self.departure()]
@@ -127,7 +129,7 @@ class _Run:
                 if entered:
                     entered(owner)
             else:
-                refusals.append((owner, first_tokens[owner], free, allocator.largest_free_run))
+                refusals.append((owner, asked[owner], free, allocator.largest_free_run))
             if on_progress and owner % PROGRESS_STEP == 0:
                 on_progress(PROGRESS_STEP)
             await_next(event)

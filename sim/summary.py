@@ -27,7 +27,8 @@ def setting(result: RunResult) -> dict[str, str]:
     """What was run: a line of text for each of load, requests, pool, lengths, residence."""
     config, pool, trace = result.config, result.pool, result.trace
     gib = pool.tokens * pool.bytes_per_token / 2**30
-    replications = f" in each of {len(trace.replications)} replications, seed {config['seed']}"
+    count = len(trace.replications)
+    replications = f"{f' in each of {count} replications' if count > 1 else ''}, seed {config['seed']}"
     growth = {"final": "all tokens count from admission", "token": "the prompt at once, then a token at a time"}
     lines = {
         "load": _load(result),
