@@ -15,9 +15,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from pagesim.sim.devices import Device
+from pagesim.sim.catalog.devices import Device
+from pagesim.sim.catalog.modelconfig import Model
 from pagesim.sim.errors import GeometryError, UsageError
-from pagesim.sim.modelconfig import Model
 from pagesim.sim.sizes import format_bytes
 
 DEFAULT_UTILIZATION = 0.92  # vLLM 0.29's --gpu-memory-utilization
@@ -182,6 +182,6 @@ def _measured(model: Model | None, device: Device, options: BudgetOptions, ranks
 
 @cache
 def _measurements() -> list[dict[str, Any]]:
-    text = files("pagesim.sim").joinpath("budgets.json").read_text(encoding="utf-8")
+    text = files("pagesim.sim.catalog").joinpath("budgets.json").read_text(encoding="utf-8")
     measured: list[dict[str, Any]] = json.loads(text)["measured"]
     return measured

@@ -12,7 +12,7 @@ from typing import Any
 from pagesim.sim.blocktable import ENTRY_BYTES, table_bytes
 from pagesim.sim.budget import CONTEXT_BYTES, BudgetOptions, Standing, Term, weights_term
 from pagesim.sim.capacity import BareCard, Capacity, Tail
-from pagesim.sim.devices import find_device
+from pagesim.sim.catalog.devices import find_device
 from pagesim.sim.geometry import describe
 from pagesim.sim.lengths import LengthDistribution
 from pagesim.sim.poolplan import PoolOptions, PoolPlan, plan_pool

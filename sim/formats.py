@@ -14,19 +14,19 @@ from typing import Any, Protocol
 
 import msgspec
 
-from pagesim.sim.csv_rows import CSV_FORMATS, LENGTH_LIST, CsvFormat, CsvRows, header_of
 from pagesim.sim.errors import TraceError, UsageError
-from pagesim.sim.intake import Intake
-from pagesim.sim.json_formats import BAILIAN, MOONCAKE, OWN, RAGPULSE, kind_of
-from pagesim.sim.json_rows import JsonRows
 from pagesim.sim.own_format import own_header, own_shape
-from pagesim.sim.parquet_rows import ParquetRows
+from pagesim.sim.readers.csv_rows import CSV_FORMATS, LENGTH_LIST, CsvFormat, CsvRows, header_of
+from pagesim.sim.readers.intake import Intake
+from pagesim.sim.readers.json_formats import BAILIAN, MOONCAKE, OWN, RAGPULSE, kind_of
+from pagesim.sim.readers.json_rows import JsonRows
+from pagesim.sim.readers.parquet_rows import ParquetRows
+from pagesim.sim.readers.row_batch import Names, RowBatch, Shape
+from pagesim.sim.readers.tidying import tidy
+from pagesim.sim.readers.trace_file import OnProgress, first_line, is_parquet, shown
 from pagesim.sim.reading import ReadOptions, ReadReport
-from pagesim.sim.row_batch import Names, RowBatch, Shape
 from pagesim.sim.servegen import is_servegen
-from pagesim.sim.tidying import tidy
 from pagesim.sim.trace import Ints, Trace
-from pagesim.sim.trace_file import OnProgress, first_line, is_parquet, shown
 
 _AS_THE_FILE_IS = ReadOptions()
 

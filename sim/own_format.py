@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 
 from pagesim.sim.errors import TraceError, UsageError
 from pagesim.sim.files import atomic
-from pagesim.sim.json_formats import OWN
-from pagesim.sim.row_batch import LABELS, Shape
+from pagesim.sim.readers.json_formats import OWN
+from pagesim.sim.readers.row_batch import LABELS, Shape
+from pagesim.sim.readers.trace_file import shown
 from pagesim.sim.trace import Trace
-from pagesim.sim.trace_file import shown
 
 SCHEMA = "pagesim.trace/1"
 ROWS_AT_ONCE = 2**16

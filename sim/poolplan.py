@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pagesim.sim.budget import DEFAULT_UTILIZATION, BudgetOptions, MemoryBudget, memory_budget
-from pagesim.sim.devices import Device, find_device
+from pagesim.sim.catalog.devices import Device, find_device
+from pagesim.sim.catalog.modelconfig import Model
+from pagesim.sim.catalog.models import find_model
 from pagesim.sim.errors import GeometryError, UsageError
 from pagesim.sim.geometry import CacheGeometry, cache_geometry, plain_cache
-from pagesim.sim.modelconfig import Model
-from pagesim.sim.models import find_model
 from pagesim.sim.pool import NOTE_POOL, Engine, PoolGeometry
 
 KV_DTYPE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1, "int8": 1}

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from pagesim.sim.errors import TraceError
-from pagesim.sim.text_columns import numbers
+from pagesim.sim.readers.text_columns import numbers
+from pagesim.sim.readers.trace_file import opened, reason, shown
 from pagesim.sim.trace import Floats
-from pagesim.sim.trace_file import opened, reason, shown
 
 GapKind = Literal["gamma", "weibull"]
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from pagesim.sim.budget import BudgetOptions, MemoryBudget, Standing, Term, memory_budget, weights_term
 from pagesim.sim.capacity import BareCard, Capacity, tail
-from pagesim.sim.devices import find_device
+from pagesim.sim.catalog.devices import find_device
+from pagesim.sim.catalog.models import find_model
 from pagesim.sim.errors import GeometryError, PagesimError, UsageError
 from pagesim.sim.geometry import LayerCache, cache_geometry, plain_cache
 from pagesim.sim.lengths import empirical, fixed, uniform
-from pagesim.sim.models import find_model
 from pagesim.sim.pool import Engine, PoolGeometry
 from pagesim.sim.poolplan import PoolOptions, plan_pool, pool_from
 from pagesim.sim.sizes import format_bytes, parse_bytes

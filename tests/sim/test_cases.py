@@ -16,6 +16,7 @@ import pytest
 
 from pagesim.sim.budget import BudgetOptions, MemoryBudget, Standing, Term
 from pagesim.sim.capacity import Capacity, equivalent_tokens
+from pagesim.sim.catalog.models import find_model
 from pagesim.sim.geometry import (
     CacheGeometry,
     LayerCache,
@@ -25,7 +26,6 @@ from pagesim.sim.geometry import (
     plain_cache,
     stages,
 )
-from pagesim.sim.models import find_model
 from pagesim.sim.pool import Engine, PoolGeometry
 from pagesim.sim.poolplan import PoolOptions, plan_pool
 from pagesim.sim.sharing import full_block_hit_tokens, private_blocks

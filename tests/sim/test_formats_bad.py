@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from pagesim.sim.errors import TraceError, UsageError
 from pagesim.sim.formats import read_trace
+from pagesim.sim.readers.trace_file import BROKEN, CleanText
 from pagesim.sim.reading import ReadOptions
-from pagesim.sim.trace_file import BROKEN, CleanText
 
 VIDUR = "arrived_at,num_prefill_tokens,num_decode_tokens\n"
 GOOD = VIDUR + "0.5,10,2\n"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pagesim.sim.chat_roots import chat_roots
-from pagesim.sim.duplicates import repeats
 from pagesim.sim.errors import TraceError
+from pagesim.sim.readers.chat_roots import chat_roots
+from pagesim.sim.readers.duplicates import repeats
 from pagesim.sim.reading import ReadReport
 from pagesim.sim.servegen import read_servegen
 from pagesim.sim.trace import HashIds

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pagesim.sim.configfields import config_fields
+from pagesim.sim.catalog.configfields import config_fields
+from pagesim.sim.catalog.layerpattern import Keeps, layer_pattern
+from pagesim.sim.catalog.modelconfig import Model, model_of, read_model
 from pagesim.sim.errors import GeometryError
 from pagesim.sim.geometry import LayerCache, cache_geometry
-from pagesim.sim.layerpattern import Keeps, layer_pattern
-from pagesim.sim.modelconfig import Model, model_of, read_model
 
 BASE: dict[str, Any] = {
     "model_type": "other", "num_hidden_layers": 8, "hidden_size": 512, "num_attention_heads": 8,

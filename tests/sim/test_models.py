@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pagesim.sim.devices import device_names, find_device
+from pagesim.sim.catalog.devices import device_names, find_device
+from pagesim.sim.catalog.models import find_model, model_names
 from pagesim.sim.errors import GeometryError
 from pagesim.sim.geometry import cache_geometry
-from pagesim.sim.models import find_model, model_names
 
 BYTES_PER_TOKEN = {  # in the model's own type, one rank, no window full
     "qwen2.5-0.5b": 12_288, "qwen2.5-7b": 57_344, "qwen2.5-32b": 262_144, "qwen2.5-72b": 327_680,

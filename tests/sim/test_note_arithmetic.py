@@ -7,9 +7,9 @@ import pytest
 from pagesim.sim.blocktable import Tile, table_bytes, table_reads
 from pagesim.sim.budget import BudgetOptions
 from pagesim.sim.capacity import BareCard, Capacity, tail
+from pagesim.sim.catalog.models import find_model
 from pagesim.sim.geometry import cache_geometry
 from pagesim.sim.lengths import note_lengths
-from pagesim.sim.models import find_model
 from pagesim.sim.pool import NOTE_POOL, PoolGeometry
 from pagesim.sim.poolplan import PoolOptions, plan_pool, pool_from
 from pagesim.sim.sharing import full_block_hit_tokens

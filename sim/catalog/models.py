@@ -11,15 +11,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pagesim.sim.configfields import config_fields
+from pagesim.sim.catalog.configfields import config_fields
+from pagesim.sim.catalog.modelconfig import DTYPE_BYTES, Model, model_of, read_model
+from pagesim.sim.catalog.names import matching, near, normal
 from pagesim.sim.errors import GeometryError
-from pagesim.sim.modelconfig import DTYPE_BYTES, Model, model_of, read_model
-from pagesim.sim.names import matching, near, normal
 
 
 @cache
 def _entries() -> dict[str, dict[str, Any]]:
-    text = files("pagesim.sim").joinpath("models.json").read_text(encoding="utf-8")
+    text = files("pagesim.sim.catalog").joinpath("models.json").read_text(encoding="utf-8")
     return {entry["name"]: entry for entry in json.loads(text)["models"]}
 
 

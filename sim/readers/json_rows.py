@@ -17,12 +17,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pagesim.sim.errors import TraceError
-from pagesim.sim.intake import A_COUNT, A_LENGTH, A_TIME
-from pagesim.sim.json_formats import JsonFormat
-from pagesim.sim.row_batch import LABELS, Names, RowBatch, Shape
-from pagesim.sim.text_columns import numbers
+from pagesim.sim.readers.intake import A_COUNT, A_LENGTH, A_TIME
+from pagesim.sim.readers.json_formats import JsonFormat
+from pagesim.sim.readers.row_batch import LABELS, Names, RowBatch, Shape
+from pagesim.sim.readers.text_columns import numbers
+from pagesim.sim.readers.trace_file import BOM, MAX_LINE_BYTES, OnProgress, opened, shown
 from pagesim.sim.trace import HashIds
-from pagesim.sim.trace_file import BOM, MAX_LINE_BYTES, OnProgress, opened, shown
 
 BLOCK_BYTES = 2**22
 

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pagesim.sim.errors import TraceError
-from pagesim.sim.intake import A_COUNT, A_LENGTH, A_TIME
 from pagesim.sim.own_format import COLUMNS, ROWS_AT_ONCE, SCHEMA, Header, own_header, own_shape
-from pagesim.sim.row_batch import LABELS, Names, RowBatch
+from pagesim.sim.readers.intake import A_COUNT, A_LENGTH, A_TIME
+from pagesim.sim.readers.row_batch import LABELS, Names, RowBatch
+from pagesim.sim.readers.trace_file import OnProgress, opened, reason
 from pagesim.sim.trace import HashIds
-from pagesim.sim.trace_file import OnProgress, opened, reason
 
 
 class ParquetRows:

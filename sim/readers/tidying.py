@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pagesim.sim.chat_roots import chat_roots
-from pagesim.sim.duplicates import repeats
 from pagesim.sim.errors import TraceError
-from pagesim.sim.intake import Intake
+from pagesim.sim.readers.chat_roots import chat_roots
+from pagesim.sim.readers.duplicates import repeats
+from pagesim.sim.readers.intake import Intake
+from pagesim.sim.readers.row_batch import NANOSECONDS, Names
 from pagesim.sim.reading import ReadReport
-from pagesim.sim.row_batch import NANOSECONDS, Names
 from pagesim.sim.trace import HashIds, Ints, Labels, Trace
 
 

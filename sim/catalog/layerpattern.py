@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from pagesim.sim.configfields import ConfigFields
+from pagesim.sim.catalog.configfields import ConfigFields
 from pagesim.sim.errors import GeometryError
 
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pagesim.sim.errors import TraceError
+from pagesim.sim.readers.row_batch import RowBatch, Shape
+from pagesim.sim.readers.trace_file import shown
 from pagesim.sim.reading import ReadOptions, ZeroOutput
-from pagesim.sim.row_batch import RowBatch, Shape
 from pagesim.sim.trace import MAX_TOKENS, HashIds
-from pagesim.sim.trace_file import shown
 
 A_TIME = "a finite time, 0 or later"
 A_LENGTH = f"a whole number of tokens from 1 to {MAX_TOKENS}"

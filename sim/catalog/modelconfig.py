@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagesim.sim.configfields import ConfigFields, read_config_fields
+from pagesim.sim.catalog.configfields import ConfigFields, read_config_fields
+from pagesim.sim.catalog.layerpattern import Keeps, layer_pattern, window_of
 from pagesim.sim.errors import GeometryError
 from pagesim.sim.geometry import LayerCache, Layers
-from pagesim.sim.layerpattern import Keeps, layer_pattern, window_of
 
 HEADS = ("num_attention_heads", "n_head", "n_heads")
 HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pagesim.sim.trace_file import shown
+from pagesim.sim.readers.trace_file import shown
 
 Problems = dict[int, str]
 Cast = Callable[[Any], NDArray[Any]]

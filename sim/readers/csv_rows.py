@@ -19,11 +19,11 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from pagesim.sim.errors import TraceError
-from pagesim.sim.intake import A_LENGTH, A_TIME
+from pagesim.sim.readers.intake import A_LENGTH, A_TIME
+from pagesim.sim.readers.row_batch import NANOSECONDS, Names, RowBatch, Shape
+from pagesim.sim.readers.text_columns import Problems, dates, not_blank, numbers
+from pagesim.sim.readers.trace_file import BROKEN, CleanText, OnProgress, opened, shown
 from pagesim.sim.reading import ZeroOutput
-from pagesim.sim.row_batch import NANOSECONDS, Names, RowBatch, Shape
-from pagesim.sim.text_columns import Problems, dates, not_blank, numbers
-from pagesim.sim.trace_file import BROKEN, CleanText, OnProgress, opened, shown
 
 BLOCK_BYTES = 2**20  # no row may be longer
 MAX_COLUMNS = 1_000

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from pagesim.sim.row_batch import Shape
+from pagesim.sim.readers.row_batch import Shape
 
 Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Hashes = list[Whole]

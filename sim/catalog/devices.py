@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from pagesim.sim.catalog.names import matching, near, normal
 from pagesim.sim.errors import GeometryError
-from pagesim.sim.names import matching, near, normal
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Device:
 
 @cache
 def _devices() -> dict[str, Device]:
-    text = files("pagesim.sim").joinpath("devices.json").read_text(encoding="utf-8")
+    text = files("pagesim.sim.catalog").joinpath("devices.json").read_text(encoding="utf-8")
     entries = json.loads(text)["devices"]
     return {entry["name"]: Device(**{**entry, "aliases": tuple(entry["aliases"])}) for entry in entries}
 
