@@ -21,7 +21,10 @@ class AccountCheck:
     def after_event(self) -> None:
         """Call it after each event. Raises AssertionError."""
         allocator = self._allocator
-        assert 0 <= allocator.largest_free_run <= allocator.free_tokens <= allocator.pool.capacity_tokens
+        free, largest = allocator.free_tokens, allocator.largest_free_run
+        assert 0 <= largest <= free <= allocator.pool.capacity_tokens, (
+            f"{free} slots free, the largest run of {largest}\n{allocator.dump()}"
+        )
         self._events += 1
         if self._events >= len(allocator.tokens):
             self._events = 0
@@ -39,5 +42,7 @@ class AccountCheck:
             internal += max(owned - final, 0)
         self._allocator.check()
         account = self._allocator.account()
-        assert (account.used, account.empty) == (used, reserved + internal)
-        assert used + reserved + internal + account.free == account.capacity
+        assert (account.used, account.empty) == (used, reserved + internal), (
+            f"{account}, but {used} tokens are used, {reserved} reserved, {internal} internal\n{self._allocator.dump()}"
+        )
+        assert used + reserved + internal + account.free == account.capacity, f"{account}\n{self._allocator.dump()}"
