@@ -65,7 +65,7 @@ def lognormal(
     """
     from scipy.special import ndtr
 
-    if not (0 < median < mean and math.isfinite(mean)):
+    if not (0 < median < mean and 1 < mean / median < math.inf):
         raise UsageError(f"lognormal mean {mean:g}, median {median:g}; accepted: 0 < median < mean")
     _check_bounds(low, high)
     values = np.arange(low, high + 1)
