@@ -65,8 +65,10 @@ class Workload:
     num_requests: int
 
     def draw(self, seed: np.random.SeedSequence) -> Trace:
-        """One trace; a random stream of its own for arrivals, prompts and outputs."""
-        arrivals, prompts, outputs = map(np.random.default_rng, seed.spawn(3))
+        """One trace; a random stream of its own for arrivals, prompts and outputs. The same seed, the same trace."""
+        keys = ((*seed.spawn_key, stream) for stream in range(3))  # seed.spawn would count on: other streams next time
+        streams = (np.random.SeedSequence(seed.entropy, spawn_key=key) for key in keys)
+        arrivals, prompts, outputs = map(np.random.default_rng, streams)
         prompt, output = self.lengths.draw(prompts, outputs, self.num_requests)
         arrival_s = self.arrivals.times_s(arrivals, self.num_requests, self.rate_per_s)
         return Trace(np.round(arrival_s, ARRIVAL_DIGITS), prompt, output)

@@ -28,7 +28,7 @@ Step = tuple[int, int, int]  # what, and two numbers
 def sequences(draw: st.DrawFn) -> list[Step]:
     """Steps from a seed: drawn one by one, hypothesis repeats itself, and pools are full of equals or empty."""
     bits = random.Random(draw(st.integers(0, 2**64 - 1))).getrandbits
-    return [(bits(8), bits(8), bits(8)) for _ in range(draw(st.integers(20, 60)))]
+    return [(bits(8), bits(8), bits(8)) for _ in range(draw(st.integers(20, 50)))]
 
 
 @dataclass

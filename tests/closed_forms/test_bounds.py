@@ -101,8 +101,9 @@ def test_no_request_is_refused_that_fits_into_the_largest_free_run(name: str, ca
     assert sum(counts) == len(trace) and counts[1] == len(log.refusals)
 
 
-@pytest.mark.parametrize("load", [PRESETS["high"], Load(0.6, "pool")])
-@pytest.mark.parametrize("growth", ["final", "token"])
+@pytest.mark.parametrize(
+    ("load", "growth"), [(PRESETS["high"], "final"), (Load(0.6, "pool"), "final"), (PRESETS["high"], "token")]
+)
 def test_an_endless_pool_holds_the_load_that_is_offered(load: Load, growth: Any) -> None:
     """Little's law: rate * E[length * residence] tokens are there in the mean; a load of 1.4 is 1.4 pools of them.
 

@@ -90,6 +90,15 @@ def test_the_requester_itself_is_dropped_when_it_is_the_youngest() -> None:
     assert log.end_s.tolist() == [9.0, 1.5] and len(log.growths) == 0
 
 
+def test_compaction_moves_the_tokens_that_are_there() -> None:
+    """The second holds 2 and grows by one every 2 s; at 5 s the third makes it slide down, 4 tokens long."""
+    trace = trace_of([0.0, 0.0, 5.0], [1, 2, 3], [3, 4, 3])
+    for growth, moved in (("token", 4), ("final", 6)):
+        allocator = allocator_class("exact-fit:first:compact")(Pool(12, 12, 1))
+        log = place_all(trace, np.array([1.0, 8.0, 1.0]), allocator, growth, check=True)  # type: ignore[arg-type]
+        assert log.outcome.tolist() == [ADMITTED] * 3 and log.moved_tokens == moved
+
+
 def test_progress_is_told_while_it_runs() -> None:
     told: list[int] = []
     trace = trace_of(np.arange(3500.0).tolist(), [1] * 3500, [1] * 3500)

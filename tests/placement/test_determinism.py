@@ -118,6 +118,11 @@ def test_prompts_and_outputs_are_streams_of_their_own() -> None:
     assert abs(np.corrcoef(base["prompt"], base["output"])[0, 1]) < 4 / np.sqrt(len(base["prompt"]))
 
 
+def test_drawing_twice_from_one_seed_gives_the_same_traces() -> None:
+    drawn = Drawn(SMALL)
+    assert [t.sha256() for t in drawn.traces()] == [t.sha256() for t in drawn.traces()] == run(SMALL).sha256
+
+
 def test_fewer_requests_are_the_first_of_more() -> None:
     more = first(SMALL)
     fewer = first(replace(SMALL, workload=replace(SMALL.workload, num_requests=100)))
