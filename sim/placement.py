@@ -130,7 +130,7 @@ class _Run:
                     entered(owner)
             else:
                 refusals.append((owner, asked[owner], free, allocator.largest_free_run))
-            if on_progress and owner % PROGRESS_STEP == 0:
+            if on_progress and owner % PROGRESS_STEP == PROGRESS_STEP - 1:
                 on_progress(PROGRESS_STEP)
             await_next(event)
 
