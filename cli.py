@@ -18,7 +18,7 @@ ClickException: Any = typer.BadParameter.__mro__[2]  # typer carries a click of 
 
 app = typer.Typer(
     name="pagesim",
-    help="What each way of placing a KV cache costs: simulate it, serve it, check one against the other.",
+    help="What each way of placing a KV cache costs: put allocators through one trace, see what they waste and refuse.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -24,7 +24,7 @@ class PoolConfig:
     tokens: int = NOTE_POOL.pool_tokens
     block_size: int = NOTE_POOL.block_size
     bytes_per_token: int = NOTE_POOL.bytes_per_token
-    origin: str = "the note's: Tesla T4 at 85%, Qwen2.5-0.5B in half precision"
+    origin: str = "the reference setup: Tesla T4 at 85%, Qwen2.5-0.5B in half precision"
 
     @property
     def num_blocks(self) -> int:
@@ -100,6 +100,8 @@ class RunConfig:
         ):
             if value_text not in accepted:
                 raise UsageError(f"{name} {value_text}; accepted: {', '.join(accepted)}")
+        if isinstance(self.allocators, str):
+            raise UsageError(f"allocators {self.allocators!r}; accepted: a tuple of names")
         if not self.allocators or len(set(self.allocators)) < len(self.allocators):
             raise UsageError(f"--allocators {','.join(self.allocators)}; accepted: one or more names, each once")
         if self.load is None and self.trace is None:

@@ -25,7 +25,7 @@ class Drawn:
 
     def __init__(self, config: RunConfig) -> None:
         lengths = request_lengths(config.workload, config.max_model_len)
-        m = lengths.moments()
+        m = lengths.moments(config.max_model_len)
         self.residence = residence_of(config, m)
         self.mean_residence_s = self.residence.mean_s(m)
         self.label = lengths.label

@@ -19,10 +19,10 @@ PARTS = {  # part of the pool: (colour, pattern, what it means)
 }
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
-LENGTHS = (64, 128, 256, 512, 1024, 2048)
-LOG_OF_2 = 0.30103  # a tick at every power of two
-LEGEND = {"orientation": "h", "y": -0.3}
-MARGIN = {"l": 60, "r": 20, "t": 40, "b": 50}
+SHORTEST = 64  # of the lengths whose capacity is shown
+PLOT_HEIGHT = 260
+TITLE_HEIGHT = 60  # of an axis, under its plot
+ENTRY_HEIGHT = 20  # of a line of the legend: on a phone each entry has a line of its own
 
 
 def account_over_time(result: RunResult) -> go.Figure:
@@ -43,30 +43,23 @@ def account_over_time(result: RunResult) -> go.Figure:
             )  # fmt: skip
     figure.update_yaxes(range=[0, 1], tickformat=".0%")
     figure.update_xaxes(title_text="time, s", row=len(names), col=1)
-    figure.update_layout(height=120 + 190 * len(names), legend=LEGEND | {"y": -0.2}, margin=MARGIN)
-    return figure
+    return _laid_out(figure, 190 * len(names), len(PARTS))
 
 
 def occupancy_at_refusal(result: RunResult) -> go.Figure:
     """How much of the pool was occupied when requests were refused: the share of refusals at or under each level."""
     figure = go.Figure()
     for name, colour, dash, allocator in _lines(result):
-        counts = allocator.occupied_at_refusal
-        total = sum(counts)
-        if total:
-            levels = [(k + 1) / len(counts) for k in range(len(counts))]
-            below = [sum(counts[: k + 1]) / total for k in range(len(counts))]
+        levels = allocator.occupied_at_refusal
+        if levels:
             figure.add_scatter(
-                x=levels, y=below, name=name, mode="lines", line={"color": colour, "dash": dash, "shape": "hv"},
+                x=levels, y=[k / 100 for k in range(101)], name=name, mode="lines",
+                line={"color": colour, "dash": dash},
                 hovertemplate=f"{name}: %{{y:.0%}} of refusals at %{{x:.1%}} occupied or less<extra></extra>",
             )  # fmt: skip
-    low = min((x for trace in figure.data for x, y in zip(trace.x, trace.y, strict=True) if y > 0), default=0.0)
-    figure.update_xaxes(
-        title_text="occupied at the moment of refusal", tickformat=".0%", range=[max(0, low - 0.03), 1.005]
-    )
+    figure.update_xaxes(title_text="occupied at the moment of refusal", tickformat=".2~%")
     figure.update_yaxes(title_text="share of refusals", tickformat=".0%", range=[0, 1.03])
-    figure.update_layout(height=360, showlegend=True, legend=LEGEND, margin=MARGIN)
-    return figure
+    return _laid_out(figure, PLOT_HEIGHT, len(result.allocators))
 
 
 def refused_by_length(result: RunResult) -> go.Figure:
@@ -80,16 +73,17 @@ def refused_by_length(result: RunResult) -> go.Figure:
             hovertemplate=f"{name}, %{{x:,}} to %{{customdata[0]:,}} tokens: %{{customdata[1]:,}} of "
             "%{customdata[2]:,} refused (%{y:.1%})<extra></extra>",
         )  # fmt: skip
-    figure.update_xaxes(title_text="length, tokens: from each mark to the next", type="log", dtick=LOG_OF_2)
+    marks = sorted({b.from_tokens for a in result.allocators.values() for b in a.refused_by_length})
+    figure.update_xaxes(title_text="length, tokens: from each mark to the next", type="log", **_ticks(marks))
     figure.update_yaxes(title_text="refused", tickformat=".0%", rangemode="tozero")
-    figure.update_layout(height=360, showlegend=True, legend=LEGEND, margin=MARGIN)
-    return figure
+    return _laid_out(figure, PLOT_HEIGHT, len(result.allocators))
 
 
 def capacity_by_length(result: RunResult) -> go.Figure:
     """Sequences of one length that the empty pool holds: reservations never gain from short ones."""
     pool, longest = result.pool, int(result.config["max_model_len"])
-    lengths = [length for length in LENGTHS if length < longest] + [longest]
+    powers = [SHORTEST << k for k in range(longest.bit_length())]
+    lengths = [length for length in powers if length < longest] + [longest]
     blocks = [-(-length // pool.block_size) for length in lengths]
     curves = {
         "reservation": [pool.reservations for _ in lengths],
@@ -102,9 +96,21 @@ def capacity_by_length(result: RunResult) -> go.Figure:
             x=lengths, y=counts, name=name, mode="lines+markers", line={"color": colour, "dash": dash},
             hovertemplate=f"{name}: %{{y:,}} sequences of %{{x:,}} tokens<extra></extra>",
         )  # fmt: skip
-    figure.update_xaxes(title_text="length of every sequence, tokens", type="log", tickvals=lengths)
+    figure.update_xaxes(title_text="length of every sequence, tokens", type="log", **_ticks(lengths))
     figure.update_yaxes(title_text="sequences", type="log", dtick=1)
-    figure.update_layout(height=360, legend=LEGEND, margin=MARGIN)
+    return _laid_out(figure, PLOT_HEIGHT, len(curves))
+
+
+def _ticks(lengths: list[int]) -> dict[str, list[int] | list[str]]:
+    return {"tickvals": lengths, "ticktext": [f"{length:,}" for length in lengths]}
+
+
+def _laid_out(figure: go.Figure, plot_height: int, entries: int) -> go.Figure:
+    """The legend at the foot, with room for all its entries on a narrow screen."""
+    foot = TITLE_HEIGHT + ENTRY_HEIGHT * entries
+    legend = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0}
+    margin = {"l": 60, "r": 20, "t": 40, "b": foot}
+    figure.update_layout(height=plot_height + 40 + foot, showlegend=True, legend=legend, margin=margin)
     return figure
 
 

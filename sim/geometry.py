@@ -170,5 +170,5 @@ def describe(layers: Layers) -> str:
 def _kind(layer: LayerCache | None) -> str:
     if layer is None:
         return "without a growing cache"
-    heads = f"{layer.kv_heads} x {layer.numbers_per_head} numbers"
+    heads = f"{layer.kv_heads} KV heads x {layer.numbers_per_head} numbers of K and V"
     return f"full ({heads})" if layer.window_tokens is None else f"windowed to {layer.window_tokens} ({heads})"

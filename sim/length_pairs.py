@@ -14,19 +14,32 @@ from pagesim.sim.trace import Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """E[P], E[O], E[P^2], E[P O], E[O^2] of prompt P and output O, in tokens and tokens^2."""
+    """E[P], E[O], E[P^2], E[P O], E[O^2] of prompt P and output O, in tokens and tokens^2, of the requests that can be
+    served: P + O within a limit. They are a `share` of all; the others are rejected, and offer no load.
+    """
 
     p: float
     o: float
     pp: float
     po: float
     oo: float
+    share: float = 1.0
 
     @classmethod
-    def of(cls, prompt: Ints, output: Ints, weight: Floats) -> Moments:
-        """Sums over pairs, each with its probability."""
+    def of(cls, prompt: Ints, output: Ints, weight: Floats, limit: int) -> Moments:
+        """Sums over pairs, each with its probability. Raises UsageError if none is within `limit` tokens."""
+        weight = np.where(prompt + output <= limit, weight, 0.0)
         p, o = prompt.astype(np.float64), output.astype(np.float64)
-        return cls(*(float(weight @ column) for column in (p, o, p * p, p * o, o * o)))
+        return cls.of_sums([float(weight @ column) for column in (np.ones(len(p)), p, o, p * p, p * o, o * o)], limit)
+
+    @classmethod
+    def of_sums(cls, sums: list[float], limit: int) -> Moments:
+        """From E[1], E[P], E[O], E[P^2], E[P O], E[O^2], each over the requests within `limit` alone."""
+        share, *rest = sums
+        if not share > 0:
+            raise UsageError(f"no request has {limit} tokens or less, prompt and output; accepted: a larger limit")
+        p, o, pp, po, oo = (value / share for value in rest)
+        return cls(p, o, pp, po, oo, min(share, 1.0))
 
 
 class LengthPairs(Protocol):
@@ -41,8 +54,8 @@ class LengthPairs(Protocol):
         """(prompt, output) tokens, int64 [count] each, all >= 1."""
         ...
 
-    def moments(self) -> Moments:
-        """Exact moments of one request."""
+    def moments(self, limit: int) -> Moments:
+        """Exact moments of a request of at most `limit` tokens. Raises UsageError if there are none."""
         ...
 
 
@@ -66,9 +79,9 @@ class TotalLengths:
         """Only the stream of prompts is used: the output follows."""
         return self._split(self.total.draw(prompts, count))
 
-    def moments(self) -> Moments:
+    def moments(self, limit: int) -> Moments:
         """Sums over the table of totals."""
-        return Moments.of(*self._split(self.total.values), self.total.probabilities)
+        return Moments.of(*self._split(self.total.values), self.total.probabilities, limit)
 
     def _split(self, total: Ints) -> tuple[Ints, Ints]:
         total = np.maximum(total, 2)
@@ -92,10 +105,14 @@ class IndependentLengths:
         """One stream each."""
         return self.prompt.draw(prompts, count), self.output.draw(outputs, count)
 
-    def moments(self) -> Moments:
-        """E[P O] = E[P] E[O]: they are independent."""
-        p, o = self.prompt, self.output
-        return Moments(p.mean, o.mean, p.second_moment, p.mean * o.mean, o.second_moment)
+    def moments(self, limit: int) -> Moments:
+        """Sums over prompts; for each, over the outputs that still fit: running sums of the table of outputs."""
+        p, weight = self.prompt.values.astype(np.float64), self.prompt.probabilities
+        o, chance = self.output.values.astype(np.float64), self.output.probabilities
+        fitting = np.searchsorted(self.output.values, limit - self.prompt.values, side="right")
+        one, first, second = (np.concatenate([[0.0], np.cumsum(chance * o**k)])[fitting] for k in range(3))
+        columns = (one, p * one, first, p * p * one, p * first, second)
+        return Moments.of_sums([float(weight @ column) for column in columns], limit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +131,6 @@ class ListedLengths:
         rows = prompts.integers(len(self.prompt), size=count)
         return self.prompt[rows], self.output[rows]
 
-    def moments(self) -> Moments:
+    def moments(self, limit: int) -> Moments:
         """Means over the list."""
-        return Moments.of(self.prompt, self.output, np.full(len(self.prompt), 1 / len(self.prompt)))
+        return Moments.of(self.prompt, self.output, np.full(len(self.prompt), 1 / len(self.prompt)), limit)

@@ -12,7 +12,6 @@ from pagesim.sim.placement import ADMITTED, DROPPED, REFUSED, REJECTED, Placemen
 from pagesim.sim.trace import Floats, Ints, Trace
 
 SERIES_INTERVALS = 200
-OCCUPANCY_BINS = 200  # of the histogram of occupancy at refusal, over [0, 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,9 @@ class Measures:
     `refused` found no room, `rejected` could never have been held, `dropped` were ended to make room.
 
     `means` is one interval, warm-up to last arrival; `steady` the last half of the time; `series` equal intervals over
-    all of it. `refused_by_length` and `offered_by_length`: requests whose total length lies in each of LENGTH_EDGES.
+    all of it. `served_tokens`, `refused_tokens`: final lengths of all that were not rejected, and of the refused.
+    `occupied_at_refusal`: a share of the pool for each refusal. `refused_by_length` and `offered_by_length`: requests
+    whose total length lies between two of `length_edges`.
     """
 
     requests: int
@@ -46,11 +47,13 @@ class Measures:
     refused: int
     rejected: int
     dropped: int
+    served_tokens: int
+    refused_tokens: int
     means: Occupancy
     steady: Occupancy
     series: Occupancy
     at_refusal: AtRefusal | None
-    occupied_at_refusal: Ints
+    occupied_at_refusal: Floats
     offered_by_length: Ints
     refused_by_length: Ints
     moved_tokens: int
@@ -58,8 +61,22 @@ class Measures:
     @property
     def refused_share(self) -> float:
         """Refused, of those that could ever be served; 0 if there are none."""
-        served = self.requests - self.rejected
-        return self.refused / served if served else 0.0
+        return self.refused / max(1, self.requests - self.rejected)
+
+    @property
+    def refused_token_share(self) -> float:
+        """The same by final length: who refuses the long ones refuses more of the tokens than of the requests."""
+        return self.refused_tokens / max(1, self.served_tokens)
+
+    @property
+    def dropped_share(self) -> float:
+        """Dropped, of those that could ever be served."""
+        return self.dropped / max(1, self.requests - self.rejected)
+
+    @property
+    def rejected_share(self) -> float:
+        """Rejected, of all."""
+        return self.rejected / max(1, self.requests)
 
 
 def length_edges(max_model_len: int) -> Ints:
@@ -94,11 +111,13 @@ def measure(
         refused=int(np.sum(outcome == REFUSED)),
         rejected=int(np.sum(outcome == REJECTED)),
         dropped=int(np.sum(outcome == DROPPED)),
+        served_tokens=int(total[counted & (log.outcome != REJECTED)].sum()),
+        refused_tokens=int(total[refusals["request"]].sum()),
         means=over(np.array([begin_s, end_s])),
         steady=over(np.array([max(begin_s, end_s / 2), end_s])),
         series=over(np.linspace(0, end_s, SERIES_INTERVALS + 1)),
         at_refusal=_at_refusal(refusals, capacity),
-        occupied_at_refusal=np.histogram(1 - refusals["free"] / capacity, OCCUPANCY_BINS, (0, 1))[0],
+        occupied_at_refusal=1 - refusals["free"] / capacity,
         offered_by_length=np.histogram(total[counted & (log.outcome != REJECTED)], edges)[0],
         refused_by_length=np.histogram(total[refusals["request"]], edges)[0],
         moved_tokens=log.moved_tokens,

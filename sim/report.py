@@ -14,10 +14,11 @@ import plotly.offline
 from markupsafe import Markup
 
 from pagesim.sim import figures
+from pagesim.sim.allocators import described
 from pagesim.sim.files import write_text
 from pagesim.sim.result import RunResult
 from pagesim.sim.run_table import legend, rows
-from pagesim.sim.summary import readings, sentences, setting
+from pagesim.sim.summary import readings, sentences, setting, warning
 
 TEMPLATE = "report.html"
 NAMES_IN_TITLE = 4
@@ -37,7 +38,9 @@ def write_report(result: RunResult, path: Path, command: str) -> None:
     page = template.render(
         title=f"{_named(list(result.allocators))} under {_load(result)}",
         sentences=sentences(result),
+        warning=warning(result),
         readings=readings(result),
+        allocators=described(result.allocators),
         columns=list(result.allocators),
         rows=rows(result),
         legend=legend(result),
@@ -62,10 +65,12 @@ def _load(result: RunResult) -> str:
 
 
 def _panels(result: RunResult) -> list[_Panel]:
+    many = len(result.trace.replications) > 1
     panels = [
         _panel(
             "Where the pool's memory was",
-            "Every slot of the pool over time, the mean of all replications: used, reserved, internal and free add up.",
+            "Every slot of the pool over time" + (", the mean of all replications" if many else "") + ": used, "
+            "reserved, internal and free add up.",
             figures.account_over_time(result),
         )
     ]

@@ -25,6 +25,7 @@ from pagesim.sim.measures import AtRefusal, Measures, length_edges
 from pagesim.sim.occupancy import Occupancy
 from pagesim.sim.run import Runs
 from pagesim.sim.stats import Interval, interval, share
+from pagesim.sim.trace import Floats
 
 SCHEMA = "pagesim.run/1"
 FILE_NAME = "run.json"
@@ -85,9 +86,11 @@ class Series:
 class AllocatorResult:
     """One allocator. Counts are sums over replications: admitted + refused + rejected + dropped = requests.
 
-    `refused_share` is of the requests that could ever be served. `occupied` to `free` are shares of the pool over the
-    time from warm-up to the last arrival; `steady_occupied` over its last half. `at_refusal` is None if nothing was
-    refused. `per_run` has one figure for each replication, for paired comparisons.
+    `refused_share` and `dropped_share` are of the requests that could ever be served, `refused_token_share` of their
+    tokens, `rejected_share` of all requests. `occupied` to `free` are shares of the pool over the time from warm-up to
+    the last arrival; `steady_occupied` over its last half. `at_refusal` is None if nothing was refused;
+    `occupied_at_refusal`: its percentiles from 0 to 100. `per_run` has one figure for each replication, for paired
+    comparisons.
     """
 
     requests: int
@@ -96,6 +99,9 @@ class AllocatorResult:
     rejected: int
     dropped: int
     refused_share: Interval
+    refused_token_share: Interval
+    dropped_share: Interval
+    rejected_share: Interval
     occupied: Interval
     used: Interval
     reserved: Interval
@@ -107,7 +113,7 @@ class AllocatorResult:
     refused_by_length: list[LengthBin]
     per_run: dict[str, list[float]]
     series: Series
-    occupied_at_refusal: list[int]
+    occupied_at_refusal: list[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +163,9 @@ class RunResult:
         return folder / FILE_NAME
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path | str) -> Self:
         """Read what `save` wrote: the file, or its folder. Raises UsageError if it is not such a result."""
+        path = Path(path)
         file = path / FILE_NAME if path.is_dir() else path
         try:
             result = msgspec.json.decode(file.read_bytes(), type=cls)
@@ -193,6 +200,9 @@ def _allocator(runs: list[Measures], max_model_len: int) -> AllocatorResult:
         rejected=total(lambda run: run.rejected),
         dropped=total(lambda run: run.dropped),
         refused_share=share(refused),
+        refused_token_share=share([run.refused_token_share for run in runs]),
+        dropped_share=share([run.dropped_share for run in runs]),
+        rejected_share=share([run.rejected_share for run in runs]),
         **{part: share(values) for part, values in means.items()},
         steady_occupied=share([float(run.steady.occupied[0]) for run in runs]),
         at_refusal=_mean_at_refusal([run.at_refusal for run in runs if run.at_refusal is not None]),
@@ -200,7 +210,7 @@ def _allocator(runs: list[Measures], max_model_len: int) -> AllocatorResult:
         refused_by_length=_bins(runs, max_model_len),
         per_run={"refused_share": refused, **means},
         series=_series([run.series for run in runs]),
-        occupied_at_refusal=np.sum([run.occupied_at_refusal for run in runs], axis=0).tolist(),
+        occupied_at_refusal=_percentiles(np.concatenate([run.occupied_at_refusal for run in runs])),
     )
 
 
@@ -210,6 +220,12 @@ def _mean_at_refusal(each: Sequence[AtRefusal]) -> AtRefusal | None:
     rows = [asdict(row) for row in each]
     columns = {name: [row[name] for row in rows if row[name] is not None] for name in rows[0]}
     return AtRefusal(**{name: interval(values).mean if values else None for name, values in columns.items()})  # type: ignore[arg-type]
+
+
+def _percentiles(values: Floats) -> list[float]:
+    """The 0th, 1st, ... 100th; empty for no values."""
+    percentiles: list[float] = np.percentile(values, np.arange(101)).tolist() if len(values) else []
+    return percentiles
 
 
 def _bins(runs: Sequence[Measures], max_model_len: int) -> list[LengthBin]:

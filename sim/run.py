@@ -79,7 +79,9 @@ class _Given:
     def __init__(self, config: RunConfig, trace: Trace) -> None:
         if len(trace) == 0:
             raise UsageError(f"{config.trace}: an empty trace; accepted: one request or more")
-        m = trace_moments(trace)
+        shortest = int(trace.total_tokens.min())
+        limit = config.max_model_len if config.load is not None else max(config.max_model_len, shortest)
+        m = trace_moments(trace, limit)  # if all are rejected, and no load asks for a rate, they are just counted
         self.residence = residence_of(config, m)
         self.mean_residence_s = self.residence.mean_s(m)
         self.label = "the trace's own"

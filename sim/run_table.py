@@ -11,6 +11,7 @@ Cell = Callable[[AllocatorResult], str]
 NONE = "-"
 ROWS: dict[str, Cell] = {
     "refused, of requests": lambda a: with_interval(a.refused_share),
+    "refused, of tokens": lambda a: with_interval(a.refused_token_share),
     "occupied, of the pool": lambda a: with_interval(a.occupied),
     "  used": lambda a: with_interval(a.used),
     "  reserved": lambda a: with_interval(a.reserved),
@@ -19,16 +20,16 @@ ROWS: dict[str, Cell] = {
     "at refusal: occupied": lambda a: percent(a.at_refusal.occupied_mean) if a.at_refusal else NONE,
     "  free but unusable": lambda a: percent(a.at_refusal.unusable_mean) if a.at_refusal else NONE,
 }
-COUNTS: dict[str, Cell] = {  # shown where there are any
-    "dropped requests": lambda a: f"{a.dropped:,}",
-    "rejected requests": lambda a: f"{a.rejected:,}",
-    "moved tokens": lambda a: f"{a.moved_tokens:,}",
+SOMETIMES: dict[str, tuple[str, Cell]] = {  # shown where there are any: the field, and its cell
+    "rejected, of requests": ("rejected", lambda a: with_interval(a.rejected_share)),
+    "dropped, of requests": ("dropped", lambda a: with_interval(a.dropped_share)),
+    "tokens moved, all runs": ("moved_tokens", lambda a: f"{a.moved_tokens:,}"),
 }
 INTERVALS = "± is half of the 95% interval over the replications, in points. "
 LEGEND = (
-    "refused: of the requests that could ever be served. used: holds a token; reserved: owned, will be filled; "
-    "internal: owned, never filled; these make occupied, and with free the pool: means over time. unusable: free when "
-    "a request was refused, and enough for it in total: external waste."
+    "refused: of the requests that could ever be served, and of their tokens in the end. used: holds a token; "
+    "reserved: owned, will be filled; internal: owned, never filled; these make occupied, and with free the pool: "
+    "means over time. unusable: free when a request was refused, and enough for it in total: external waste."
 )
 
 
@@ -41,5 +42,5 @@ def rows(result: RunResult) -> list[list[str]]:
     """A label, then a cell for each allocator in the order of the result."""
     each = list(result.allocators.values())
     table = [[label, *map(cell, each)] for label, cell in ROWS.items()]
-    counts = [[label, *map(cell, each)] for label, cell in COUNTS.items()]
-    return table + [row for row in counts if any(cell != "0" for cell in row[1:])]
+    seen = [(label, cell) for label, (field, cell) in SOMETIMES.items() if any(getattr(a, field) for a in each)]
+    return [[label, *map(cell, each)] for label, cell in seen] + table

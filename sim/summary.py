@@ -9,6 +9,8 @@ from pagesim.sim.workload import PRESETS
 
 WORTH_SAYING = 0.01  # of the pool
 NEARLY_ALL = 0.95
+FULL = 0.995
+LONG_ONES = 2  # times the share of requests: then it is the long ones that are refused
 
 
 def percent(value: float) -> str:
@@ -49,6 +51,18 @@ def sentences(result: RunResult) -> list[str]:
     return [_sentence(name, allocator, result) for name, allocator in result.allocators.items()]
 
 
+def warning(result: RunResult) -> str | None:
+    """What a reader must know first: that requests were left out; None if none were."""
+    rejected = max(a.rejected_share.mean for a in result.allocators.values())
+    if rejected == 0:
+        return None
+    return (
+        f"{percent(rejected)} of the requests can never be served and were rejected: they are in no other figure, nor "
+        f"in the load. The limit is {result.config['max_model_len']:,} tokens (--max-model-len); the longest request "
+        f"has {result.trace.longest_tokens:,}."
+    )
+
+
 def readings(result: RunResult) -> str | None:
     """How to read "occupied", which depends on when one looks; None if nothing was refused."""
     each = [
@@ -74,19 +88,16 @@ def _sentence(name: str, a: AllocatorResult, result: RunResult) -> str:
         parts.append(f"{name} refused nothing, and occupied {percent(a.occupied.mean)} of the pool in the mean")
     else:
         refused = f"{name} refused {percent(a.refused_share.mean)} of the requests"
+        if a.refused_token_share.mean > LONG_ONES * a.refused_share.mean:
+            refused += f", mostly long ones ({percent(a.refused_token_share.mean)} of the tokens),"
         parts.append(f"{refused} {_why(a.at_refusal, result.pool.tokens, full_of_tokens)}")
     if owned_and_empty:
         parts.append(owned_and_empty)
     if a.dropped:
-        parts.append(f"it ended {a.dropped:,} requests early to make room for older ones")
-    if a.rejected:
-        limit = (
-            f"the limit is {result.config['max_model_len']:,} tokens, the longest has {result.trace.longest_tokens:,}"
-        )
-        parts.append(f"it rejected {a.rejected:,} that it could never hold: {limit}")
+        parts.append(f"it ended {percent(a.dropped_share.mean)} of the requests early to make room for older ones")
     if a.moved_tokens:
         moved_gib = a.moved_tokens * result.pool.bytes_per_token / 2**30
-        parts.append(f"it moved {a.moved_tokens:,} tokens, {moved_gib:,.0f} GiB, to compact")
+        parts.append(f"it moved {a.moved_tokens:,} tokens, {moved_gib:,.0f} GiB, to compact, in all runs together")
     return "; ".join(parts) + "."
 
 
@@ -94,6 +105,8 @@ def _why(at: AtRefusal, pool_tokens: int, full_of_tokens: bool) -> str:
     """Was the pool full, or merely awkward?"""
     occupied = percent(at.occupied_mean)
     if at.unusable_mean < WORTH_SAYING:
+        if at.occupied_mean < FULL:
+            return f"when {occupied} of the pool was occupied: less was free than was asked"
         return f"when {occupied} of the pool was occupied" + (": it was full" if full_of_tokens else "")
     largest, asked = at.largest_free_run_mean * pool_tokens, at.asked_mean * pool_tokens
     if largest >= asked:

@@ -27,6 +27,7 @@ class Load:
 
     "pool": arrival rate * E[length * residence] / pool tokens, the share of the pool that the requests would fill if
     none were refused and nothing wasted. "slot": arrival rate * E[residence] / reservations that the pool holds.
+    Requests that can never be served offer nothing.
     """
 
     erlangs: float
@@ -35,8 +36,8 @@ class Load:
     def rate_per_s(self, residence: Residence, m: Moments, pool_tokens: int, max_model_len: int) -> float:
         """The arrival rate that offers this load."""
         if self.per == "pool":
-            return self.erlangs * pool_tokens / residence.mean_token_s(m)
-        return self.erlangs * (pool_tokens // max_model_len) / residence.mean_s(m)
+            return self.erlangs * pool_tokens / (m.share * residence.mean_token_s(m))
+        return self.erlangs * (pool_tokens // max_model_len) / (m.share * residence.mean_s(m))
 
 
 PRESETS = {"moderate": Load(1.18, "slot"), "high": Load(1.40, "pool")}
@@ -82,9 +83,9 @@ def default_requests(rate_per_s: float, residence: Residence, m: Moments) -> int
     return max(1, round(count))
 
 
-def trace_moments(trace: Trace) -> Moments:
-    """Moments of a trace's own lengths."""
-    return Moments.of(trace.prompt_tokens, trace.output_tokens, np.full(len(trace), 1 / len(trace)))
+def trace_moments(trace: Trace, limit: int) -> Moments:
+    """Moments of a trace's own lengths, of the requests of at most `limit` tokens. Raises UsageError if it has none."""
+    return Moments.of(trace.prompt_tokens, trace.output_tokens, np.full(len(trace), 1 / len(trace)), limit)
 
 
 def scaled_to_rate(trace: Trace, rate_per_s: float) -> Trace:

@@ -19,7 +19,7 @@ from pagesim.sim.errors import UsageError
 
 __all__ = [
     "Account", "Allocator", "AnyAllocator", "Buddy", "ExactFit", "Extent", "OracleAllocator", "Paged", "Pool",
-    "Reservation", "allocator_class", "builtin_names", "in_order",
+    "Reservation", "allocator_class", "builtin_names", "described", "in_order",
 ]  # fmt: skip
 
 Make = Callable[[Pool], AnyAllocator]
@@ -42,6 +42,34 @@ def builtin_names() -> list[str]:
     return list(_BUILTIN)
 
 
+DESCRIPTIONS = {
+    "reservation": "reserves the longest sequence permitted for every request, in one run, as long as it stays",
+    "exact-fit": "is told the final length, which no real server can know, and gives one run of just that",
+    "buddy": "is told the final length too, and gives one run of the next power of two",
+    "paged": "gives blocks from anywhere in the pool, as many as the tokens fill",
+}
+FITS = {
+    "first": "from the lowest free run that is large enough",
+    "best": "from the smallest free run that is large enough",
+    "next": "from the first free run that is large enough after the last one taken",
+    "worst": "from the largest free run",
+    "compact": "moving all others together when no run is large enough",
+}
+
+
+def described(names: Iterable[str]) -> dict[str, str]:
+    """What each does, in words; "your own" for one that is not built in."""
+    words = {}
+    for name in names:
+        kind, *options = name.split(":")
+        if name in _BUILTIN:
+            options = options or (["first"] if kind == "exact-fit" else [])
+            words[name] = ", ".join([DESCRIPTIONS[kind], *(FITS[option] for option in options)])
+        else:
+            words[name] = "your own"
+    return words
+
+
 def in_order(names: Iterable[str]) -> list[str]:
     """Built-in names in the order of `builtin_names`, then the others by name: results do not depend on a user's."""
     builtin = builtin_names()
@@ -60,6 +88,8 @@ def allocator_class(name: str) -> Make:
     if not colon or module_name == "exact-fit":
         raise UsageError(f"allocator '{name}' is unknown; accepted: {', '.join(_BUILTIN)}, or my_module:MyAllocator")
     made = getattr(_module(module_name, name), class_name, None)
+    if made is None:
+        raise UsageError(f"allocator '{name}': module '{module_name}' has no {class_name}")
     if not (isinstance(made, type) and issubclass(made, (Allocator, OracleAllocator))):
         raise UsageError(f"allocator '{name}': not a subclass of pagesim.sim.allocators.Allocator or OracleAllocator")
     if inspect.isabstract(made):

@@ -13,6 +13,8 @@ from typing import ClassVar
 
 from pagesim.sim.errors import UsageError
 
+DUMPED = 20  # pieces of a broken state that are shown
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:
@@ -128,9 +130,13 @@ class _Base(ABC):
             assert tokens <= self.owned(owner) == held, f"owner {owner}: {tokens} tokens in {held} slots\n{self.dump()}"
 
     def dump(self) -> str:
-        """The whole state, for the message of a broken `check`."""
-        rows = [f"{owner}: {n} tokens in {list(self.extents(owner))}" for owner, n in self.tokens.items()]
-        return "\n".join([repr(self.pool), f"free_tokens {self.free_tokens}", f"{list(self.free_extents())}", *rows])
+        """The state, for the message of a broken `check`."""
+        free = list(self.free_extents())
+        rows = [
+            f"{owner}: {n} tokens in {list(self.extents(owner))}" for owner, n in list(self.tokens.items())[:DUMPED]
+        ]
+        shown = f"the first {DUMPED} of {len(free)} free runs and {len(self.tokens)} owners:"
+        return "\n".join([f"{self.pool}, free_tokens {self.free_tokens}; {shown}", f"{free[:DUMPED]}", *rows])
 
 
 class Allocator(_Base):

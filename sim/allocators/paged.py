@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pagesim.sim.allocators.base import Allocator, Extent, Pool
+from pagesim.sim.allocators.base import DUMPED, Allocator, Extent, Pool
 
 
 class Paged(Allocator):
@@ -89,5 +89,7 @@ class Paged(Allocator):
 
     def dump(self) -> str:
         """Block numbers, not addresses."""
-        rows = [f"{owner}: {n} tokens in blocks {self.block_tables.get(owner)}" for owner, n in self.tokens.items()]
-        return "\n".join([repr(self.pool), f"free_tokens {self.free_tokens}, {len(self._free)} free blocks", *rows])
+        owners = list(self.tokens.items())
+        rows = [f"{owner}: {n} tokens in blocks {self.block_tables.get(owner)}" for owner, n in owners[:DUMPED]]
+        counts = f"free_tokens {self.free_tokens}, {len(self._free)} free blocks, {len(owners)} owners, the first:"
+        return "\n".join([f"{self.pool}, {counts}", *rows])

@@ -111,7 +111,7 @@ def test_an_endless_pool_holds_the_load_that_is_offered(load: Load, growth: Any)
     """
     config = RunConfig(workload=WorkloadConfig(num_requests=6_000), num_runs=RUNS)
     drawn, tokens, means = Drawn(config), 60_000, []
-    total = drawn.workload.lengths.moments()
+    total = drawn.workload.lengths.moments(config.max_model_len)
     rate = load.rate_per_s(drawn.residence, total, tokens, config.max_model_len)
     a_second = drawn.residence.output_s
     offered = rate * a_second * (total.pp + 2 * total.po + total.oo) / tokens

@@ -71,7 +71,7 @@ def test_a_load_per_slot_is_a_number_of_erlangs() -> None:
     """The rate that Load works out, put into Erlang's system, gives the loss at that many erlangs a slot."""
     pool = Pool(SLOTS * LONGEST, LONGEST, 4)
     lengths = np.arange(2, LONGEST + 1)
-    m = trace_moments(Trace(np.zeros(len(lengths)), lengths - 1, np.ones(len(lengths))))
+    m = trace_moments(Trace(np.zeros(len(lengths)), lengths - 1, np.ones(len(lengths))), LONGEST)
     residence = Residence(0.25, 0.25)
     rate = Load(0.9, "slot").rate_per_s(residence, m, pool.capacity_tokens, LONGEST)
     runs = poisson_runs(

@@ -126,7 +126,22 @@ def test_a_request_past_the_limit_is_rejected_and_counted(pagesim: Any, trace: P
     paged = pagesim("run", "--trace", trace, "--max-model-len", "100", "--json").json()["allocators"]["paged"]
     assert (paged["requests"], paged["admitted"], paged["rejected"], paged["refused"]) == (2, 1, 1, 0)
     said = pagesim("run", "--trace", trace, "--max-model-len", "100", "--no-html").out
-    assert "rejected 1 that it could never hold: the limit is 100 tokens, the longest has 120" in " ".join(said.split())
+    assert "Note: 50.0% of the requests can never be served and were rejected" in " ".join(said.split())
+    assert "The limit is 100 tokens (--max-model-len); the longest request has 120." in " ".join(said.split())
+
+
+def test_the_load_is_of_the_requests_that_can_be_served(pagesim: Any, trace: Path) -> None:
+    all_of_them = pagesim("run", "--trace", trace, "--load", "0.001", "--json").json()["trace"]["rate_per_s"]
+    one_of_two = pagesim("run", "--trace", trace, "--load", "0.001", "--max-model-len", "100", "--json").json()["trace"]
+    assert all_of_them * (120 * 20 + 59 * 9) == pytest.approx(one_of_two["rate_per_s"] * 59 * 9)
+    assert pagesim("run", "--trace", trace, "--load", "1", "--max-model-len", "10").err == (
+        "error: no request has 10 tokens or less, prompt and output; accepted: a larger limit\n"
+    )
+
+
+def test_cards_that_share_a_model(pagesim: Any) -> None:
+    cards = ("--model", "llama-3.1-70b", "--device", "h100", "--tp", "4")
+    assert pagesim(*SHORT, *cards, "--json").json()["pool"]["bytes_per_token"] == 81_920
 
 
 def test_names_of_a_trace_are_escaped_in_the_report(pagesim: Any) -> None:
@@ -184,6 +199,7 @@ BAD_OPTIONS = [
     (("--model", "qwen2.5-0.5b"), "--model without a pool"),
     (("--device", "t4"), "--device without --model"),
     (("--utilization", "0.5"), "--utilization"),
+    (("--tp", "2"), "--tp"),
     (("--model", "no-such-model", "--device", "t4"), "no-such-model"),
     (("--model", "qwen2.5-0.5b", "--device", "no-such-card"), "no-such-card"),
     (("--model", "qwen2.5-0.5b", "--device", "t4", "--utilization", "1.5"), "1.5"),
@@ -192,6 +208,7 @@ BAD_OPTIONS = [
     (("--allocators", "paged,paged"), "--allocators paged,paged"),
     (("--allocators", "no_such_module:X"), "no_such_module"),
     (("--allocators", "json:JSONDecoder"), "not a subclass"),
+    (("--allocators", "json:NoSuchClass"), "module 'json' has no NoSuchClass"),
     (("--allocators", "exact-fit:tightest"), "exact-fit:tightest"),
     (("--runs", "0"), "--runs 0"),
     (("--seed", "-1"), "--seed -1"),
@@ -214,6 +231,7 @@ BAD_OPTIONS = [
     (("--truncate", "fold"), "--truncate fold"),
     (("--html", "none/report.html"), "there is no folder none"),
     (("--html", "."), "is a folder"),
+    (("--out", "t.jsonl"), "t.jsonl"),
     (("--html", "a.html", "--no-html"), "--html and --no-html"),
     (("--trace", "none.jsonl"), "none.jsonl"),
     (("--trace", "."), "folder"),

@@ -128,9 +128,9 @@ def test_a_result_saved_and_loaded_equals_itself(result: RunResult, tmp_path: Pa
         replace(SMALL, num_runs=1),
         replace(SMALL, load="0.01"),
         replace(SMALL, growth="token", warmup=0.5, allocators=("paged", "exact-fit:next:compact")),
-        replace(SMALL, workload=replace(SMALL.workload, prompt_lengths="fixed:600", output_lengths="fixed:9")),
+        replace(SMALL, workload=replace(SMALL.workload, prompt_lengths="uniform:490:520", output_lengths="fixed:9")),
     ],
-    ids=["one run", "nothing refused", "growing", "all rejected"],
+    ids=["one run", "nothing refused", "growing", "some rejected"],
 )
 def test_every_kind_of_result_comes_back(config: RunConfig, tmp_path: Path) -> None:
     result = RunResult.of(config, run(config, check=True))
@@ -140,7 +140,8 @@ def test_every_kind_of_result_comes_back(config: RunConfig, tmp_path: Path) -> N
         assert fates == allocator.requests
         assert sum(row.refused for row in allocator.refused_by_length) == allocator.refused
         assert sum(row.requests for row in allocator.refused_by_length) == allocator.requests - allocator.rejected
-        assert sum(allocator.occupied_at_refusal) == allocator.refused
+        assert len(allocator.occupied_at_refusal) == (101 if allocator.refused else 0)
+        assert allocator.occupied_at_refusal == sorted(allocator.occupied_at_refusal)
         total = allocator.used.mean + allocator.reserved.mean + allocator.internal.mean + allocator.free.mean
         assert total == pytest.approx(1, abs=1e-8)
     assert len(sentences(result)) == len(result.allocators) and setting(result)["load"]

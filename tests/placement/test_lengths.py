@@ -19,6 +19,7 @@ from pagesim.sim.trace import Trace
 from pagesim.sim.workload import HORIZON_RESIDENCES, Load, default_requests, parse_load, scaled_to_rate, trace_moments
 
 COUNT, ERRORS = 60_000, 3.3
+NO_LIMIT = 10**6
 
 
 def drawn(pairs: LengthPairs, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -38,22 +39,43 @@ PAIRS = {
 def test_moments_are_the_means_of_samples(name: str) -> None:
     prompt, output = drawn(PAIRS[name])
     assert prompt.dtype == output.dtype == np.int64 and prompt.min() >= 1 and output.min() >= 1
-    p, o, exact = prompt.astype(float), output.astype(float), PAIRS[name].moments()
+    p, o, exact = prompt.astype(float), output.astype(float), PAIRS[name].moments(NO_LIMIT)
+    assert exact.share == pytest.approx(1, abs=1e-12)
     for moment, sample in {"p": p, "o": o, "pp": p * p, "po": p * o, "oo": o * o}.items():
         error = sample.std() / math.sqrt(COUNT)
         assert abs(sample.mean() - getattr(exact, moment)) <= ERRORS * error, moment
 
 
+@pytest.mark.parametrize("name", PAIRS)
+def test_moments_within_a_limit_are_of_the_samples_within_it(name: str) -> None:
+    prompt, output = drawn(PAIRS[name])
+    limit = int(np.median(prompt + output))
+    within = prompt + output <= limit
+    exact = PAIRS[name].moments(limit)
+    error = math.sqrt(exact.share * (1 - exact.share) / COUNT)
+    assert abs(within.mean() - exact.share) <= ERRORS * error
+    p, o = prompt[within].astype(float), output[within].astype(float)
+    for moment, sample in {"p": p, "o": o, "pp": p * p, "po": p * o, "oo": o * o}.items():
+        error = sample.std() / math.sqrt(len(sample))
+        assert abs(sample.mean() - getattr(exact, moment)) <= ERRORS * error + 1e-9, moment
+
+
+def test_a_limit_below_every_request_is_refused() -> None:
+    for pairs in PAIRS.values():
+        with pytest.raises(UsageError, match="no request has 1 tokens or less"):
+            pairs.moments(1)
+
+
 def test_moments_of_small_tables_by_hand() -> None:
     """Totals 2, 3, 4 alike; prompts rint(total/2) = 1, 2, 2; outputs 1, 1, 2."""
     third = 1 / 3
-    assert TotalLengths(uniform(2, 4), 0.5).moments() == Moments(
+    assert TotalLengths(uniform(2, 4), 0.5).moments(NO_LIMIT) == Moments(
         *(pytest.approx(third * sum(row)) for row in ((1, 2, 2), (1, 1, 2), (1, 4, 4), (1, 2, 4), (1, 1, 4)))
     )
-    assert IndependentLengths(fixed(3), uniform(1, 2)).moments() == Moments(3.0, 1.5, 9.0, 4.5, 2.5)
-    assert ListedLengths(np.array([1, 3]), np.array([5, 1]), "x").moments() == Moments(2.0, 3.0, 5.0, 4.0, 13.0)
+    assert IndependentLengths(fixed(3), uniform(1, 2)).moments(NO_LIMIT) == Moments(3.0, 1.5, 9.0, 4.5, 2.5)
+    assert ListedLengths(np.array([1, 3]), np.array([5, 1]), "x").moments(NO_LIMIT) == Moments(2.0, 3.0, 5.0, 4.0, 13.0)
     trace = Trace(np.zeros(2), np.array([1, 3]), np.array([5, 1]))
-    assert trace_moments(trace) == ListedLengths(trace.prompt_tokens, trace.output_tokens, "x").moments()
+    assert trace_moments(trace, 5) == Moments(3.0, 1.0, 9.0, 3.0, 1.0, 0.5)
 
 
 def test_a_total_of_one_becomes_one_token_of_each() -> None:
@@ -154,7 +176,7 @@ def test_empty_and_zero_lists_are_refused() -> None:
 
 def test_residence_is_linear_in_the_lengths() -> None:
     trace = Trace(np.zeros(3), np.array([1, 4, 9]), np.array([3, 4, 1]))
-    m = trace_moments(trace)
+    m = trace_moments(trace, NO_LIMIT)
     for residence in (proportional(2.5, m), decoding(8.0), Residence(0.5, 0.25)):
         stays = residence.of(trace)
         assert residence.mean_s(m) == pytest.approx(stays.mean())

@@ -32,6 +32,7 @@ def run(
     model: o.Model = None,
     device: o.Device = None,
     utilization: o.Utilization = None,
+    tp: o.TensorParallel = None,
     block_size: o.BlockSize = DEFAULT.pool.block_size,
     max_model_len: o.MaxModelLen = DEFAULT.max_model_len,
     arrivals: o.Arrivals = DRAWN.arrivals,
@@ -81,7 +82,7 @@ def run(
             on_bad_row, zero_output, unsorted, duplicates, jitter, jitter_seed, hash_block_tokens, start, limit
         ),
         workload=WorkloadConfig(**drawn),
-        pool=run_pool(pool_tokens, num_blocks, model, device, utilization, block_size),
+        pool=run_pool(pool_tokens, num_blocks, model, device, utilization, tp, block_size),
         max_model_len=max_model_len,
         allocators=_names(allocators),
         **words,
@@ -101,26 +102,28 @@ def _carry_out(
     from pagesim.sim.console import progress
     from pagesim.sim.files import check_writable
     from pagesim.sim.jsontext import dumps
-    from pagesim.sim.result import RunResult
+    from pagesim.sim.result import FILE_NAME, RunResult
     from pagesim.sim.run import expected_requests
     from pagesim.sim.run import run as run_all
 
-    if report is not None:
-        check_writable(report)  # before an hour of work, not after
+    for place in (report, None if out is None else out / FILE_NAME):
+        if place is not None and (place is report or place.parent.exists()):
+            check_writable(place)  # before an hour of work, not after
     trace: Trace | None = None if path is None else reading.read_with_progress(path, config.reading)[0]
     with progress("requests placed", expected_requests(config, trace)) as advance:
         result = RunResult.of(config, run_all(config, trace, check, advance))
-    if as_json:
-        print(dumps(result.document()))
-    else:
-        _show(result)
-    if out is not None:
-        print(f"result: {result.save(out)}", file=sys.stderr if as_json else sys.stdout)
+    written = {} if out is None else {"result": result.save(out)}
     if report is not None:
         from pagesim.sim.report import write_report
 
         write_report(result, report, shlex.join(["pagesim", *sys.argv[1:]]))
-        print(f"report: {report}", file=sys.stderr if as_json else sys.stdout)
+        written["report"] = report
+    if as_json:
+        print(dumps(result.document()))
+    else:
+        _show(result)
+    for what, place in written.items():
+        print(f"{what}: {place}", file=sys.stderr if as_json else sys.stdout)
 
 
 def _show(result: RunResult) -> None:
@@ -129,13 +132,15 @@ def _show(result: RunResult) -> None:
     from rich.table import Table
 
     from pagesim.sim.run_table import legend, rows
-    from pagesim.sim.summary import readings, sentences, setting
+    from pagesim.sim.summary import readings, sentences, setting, warning
 
     console = Console(highlight=False, markup=False)
     lines = Table.grid(padding=(0, 2))
     for line in setting(result).items():
         lines.add_row(*line)
     console.print(lines)
+    if left_out := warning(result):
+        console.print(f"\nNote: {left_out}")
     names, table_rows = list(result.allocators), rows(result)
     for first in range(0, len(names), COLUMNS_AT_ONCE):
         heads = [name.replace(":", "\n:") for name in names[first : first + COLUMNS_AT_ONCE]]

@@ -45,6 +45,7 @@ Device = Annotated[str | None, _option("--device", help="on this card, like t4 o
 Utilization = Annotated[
     float | None, _option("--utilization", help="of which this part may be used. [default: 0.92, vLLM's]")
 ]
+TensorParallel = Annotated[int | None, _option("--tp", help="Tensor-parallel cards that share it. [default: 1]")]
 BlockSize = Annotated[int, _option("--block-size", help="Tokens in a block.")]
 MaxModelLen = Annotated[int, _option("--max-model-len", help="Longest sequence, prompt and output, tokens.")]
 
