@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from pagesim.sim.errors import UsageError
 
+MAX_PIECES = 2**25  # blocks, or reservations: each is an object in memory
 DUMPED = 20  # pieces of a broken state that are shown
 
 
@@ -21,7 +22,8 @@ class Pool:
     """The pool that an allocator divides, in tokens: `capacity_tokens` slots, addressed 0 to capacity - 1.
 
     `max_model_len`: the longest sequence the server permits, prompt and output together. `block_size`: tokens to a
-    block, for allocators that cut the pool into blocks. Raises UsageError if one longest sequence does not fit.
+    block, for allocators that cut the pool into blocks. Raises UsageError if one longest sequence does not fit, or there
+    would be more than MAX_PIECES blocks or longest sequences.
     """
 
     capacity_tokens: int
@@ -37,6 +39,12 @@ class Pool:
                 f"a pool of {self.capacity_tokens} tokens is smaller than one sequence of {self.max_model_len}; "
                 f"accepted: max_model_len up to {self.capacity_tokens}"
             )
+        for name, size in (("blocks", self.block_size), ("longest sequences", self.max_model_len)):
+            if self.capacity_tokens // size > MAX_PIECES:
+                raise UsageError(
+                    f"a pool of {self.capacity_tokens} tokens is {self.capacity_tokens // size:,} {name} of {size}; "
+                    f"accepted: up to {MAX_PIECES:,}"
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,6 +194,7 @@ BAD_OPTIONS = [
     (("--max-model-len", "0"), "--max-model-len 0"),
     (("--pool-tokens", "0"), "--pool-tokens 0"),
     (("--pool-tokens", "2047"), "smaller than one sequence"),
+    (("--pool-tokens", "1000000000000", "--requests", "10"), "accepted: up to 33,554,432"),
     (("--pool-tokens", "5000", "--num-blocks", "5"), "--pool-tokens and --num-blocks"),
     (("--num-blocks", "58064", "--model", "t4", "--device", "t4"), "--num-blocks and --device"),
     (("--model", "qwen2.5-0.5b"), "--model without a pool"),
