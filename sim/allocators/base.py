@@ -22,8 +22,8 @@ class Pool:
     """The pool that an allocator divides, in tokens: `capacity_tokens` slots, addressed 0 to capacity - 1.
 
     `max_model_len`: the longest sequence the server permits, prompt and output together. `block_size`: tokens to a
-    block, for allocators that cut the pool into blocks. Raises UsageError if one longest sequence does not fit, or there
-    would be more than MAX_PIECES blocks or longest sequences.
+    block, for allocators that cut the pool into blocks. Raises UsageError if one longest sequence does not fit, or if
+    there would be more than MAX_PIECES blocks or longest sequences.
     """
 
     capacity_tokens: int
