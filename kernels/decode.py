@@ -72,6 +72,30 @@ def check_tile(tile: int, sequences: Sequences, addressing: Addressing) -> None:
         )
 
 
+def decode_constants(
+    head_dim: int,
+    block_size: int,
+    addressing: Addressing,
+    launch: DecodeLaunch,
+    *,
+    has_window: bool = False,
+    has_cap: bool = False,
+    dot_fp32: bool = False,
+) -> dict[str, int | bool]:
+    """The compile-time constants of the body that `launch` names."""
+    constants = {
+        "HEAD_DIM": head_dim,
+        "DIM": padded_dim(head_dim),
+        "BLOCK_SIZE": block_size if addressing.reads_table else 1,
+        "TILE": launch.tile,
+        "ADDRESSING": int(addressing),
+        "HAS_WINDOW": has_window,
+        "HAS_CAP": has_cap,
+        "IS_SPLIT": launch.splits > 1,
+    }
+    return constants if launch.body is Body.ONE_HEAD else constants | {"ROWS": launch.rows, "DOT_FP32": dot_fp32}
+
+
 def _walk(
     query: torch.Tensor,
     cache: torch.Tensor,
@@ -93,24 +117,21 @@ def _walk(
         layout.block_stride, layout.value_stride, layout.slot_stride, 0 if table is None else table.stride(0),
         num_heads, group,
     )  # fmt: skip
-    constants = {
-        "HEAD_DIM": layout.head_dim,
-        "DIM": padded_dim(layout.head_dim),
-        "BLOCK_SIZE": layout.block_size if addressing.reads_table else 1,
-        "TILE": launch.tile,
-        "ADDRESSING": int(addressing),
-        "HAS_WINDOW": options.window is not None,
-        "HAS_CAP": options.softcap is not None,
-        "IS_SPLIT": launch.splits > 1,
-        "num_warps": launch.warps,
-        "num_stages": launch.stages,
-    }
+    constants = decode_constants(
+        layout.head_dim,
+        layout.block_size,
+        addressing,
+        launch,
+        has_window=options.window is not None,
+        has_cap=options.softcap is not None,
+        dot_fp32=interpreting() and query.dtype is torch.bfloat16,
+    )
+    launched = {"num_warps": launch.warps, "num_stages": launch.stages}
     if launch.body is Body.ONE_HEAD:
-        decode_one_head_kernel[(num_heads, len(sequences), launch.splits)](*arguments, **constants)
+        decode_one_head_kernel[(num_heads, len(sequences), launch.splits)](*arguments, **constants, **launched)
         return
     grid = (layout.num_kv_heads * -(-group // launch.rows), len(sequences), launch.splits)
-    dot_fp32 = interpreting() and query.dtype is torch.bfloat16
-    decode_grouped_kernel[grid](*arguments, **constants, ROWS=launch.rows, DOT_FP32=dot_fp32)
+    decode_grouped_kernel[grid](*arguments, **constants, **launched)
 
 
 def _reduce(partial: torch.Tensor, lse: torch.Tensor, output: torch.Tensor) -> None:

@@ -56,6 +56,30 @@ def prefill_attention(
     return output, PrefillPath.TRITON
 
 
+def prefill_constants(
+    head_dim: int,
+    block_size: int,
+    addressing: Addressing,
+    launch: PrefillLaunch,
+    *,
+    has_window: bool = False,
+    has_cap: bool = False,
+    dot_fp32: bool = False,
+) -> dict[str, int | bool]:
+    """The compile-time constants of the prefill kernel."""
+    return {
+        "HEAD_DIM": head_dim,
+        "DIM": padded_dim(head_dim),
+        "ROWS": launch.rows,
+        "BLOCK_SIZE": block_size if addressing.reads_table else 1,
+        "TILE": launch.tile,
+        "ADDRESSING": int(addressing),
+        "HAS_WINDOW": has_window,
+        "HAS_CAP": has_cap,
+        "DOT_FP32": dot_fp32,
+    }
+
+
 def _launch(
     query: torch.Tensor,
     cache: torch.Tensor,
@@ -73,15 +97,15 @@ def _launch(
         options.score_factor, options.cap_factor, options.window or 0,
         layout.block_stride, layout.value_stride, layout.slot_stride, 0 if table is None else table.stride(0),
         query.shape[1], query.shape[1] // layout.num_kv_heads,
-        HEAD_DIM=layout.head_dim,
-        DIM=padded_dim(layout.head_dim),
-        ROWS=launch.rows,
-        BLOCK_SIZE=layout.block_size if addressing.reads_table else 1,
-        TILE=launch.tile,
-        ADDRESSING=int(addressing),
-        HAS_WINDOW=options.window is not None,
-        HAS_CAP=options.softcap is not None,
-        DOT_FP32=interpreting() and query.dtype is torch.bfloat16,
+        **prefill_constants(
+            layout.head_dim,
+            layout.block_size,
+            addressing,
+            launch,
+            has_window=options.window is not None,
+            has_cap=options.softcap is not None,
+            dot_fp32=interpreting() and query.dtype is torch.bfloat16,
+        ),
         num_warps=launch.warps,
         num_stages=launch.stages,
     )  # fmt: skip

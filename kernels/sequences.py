@@ -89,7 +89,9 @@ class Sequences:
 
 def host_ints(name: str, values: Ints) -> torch.Tensor:
     """`values` as an int32 or int64 tensor on the host. Raises InputError that calls them `name`."""
-    tensor = torch.as_tensor(values, device="cpu") if len(values) else torch.zeros(0, dtype=torch.int64)
+    if not isinstance(values, torch.Tensor):
+        values = torch.tensor(list(values), dtype=None if len(values) else torch.int64)
+    tensor = values.to("cpu")
     if tensor.dtype not in (torch.int32, torch.int64):
         raise InputError(f"{name} has dtype {tensor.dtype}; accepted: int32 or int64")
     return tensor

@@ -13,6 +13,8 @@ from pagesim.kernels.addressing import Addressing, largest_tile
 from pagesim.kernels.errors import UnsupportedError
 
 MAX_SPLITS = 128
+WIDE_ROW_BYTES = 256
+MIN_TILE = 16  # the depth of one tensor-core product
 MIN_TILES_PER_SPLIT = 4  # below this the start of a program costs more than its share of the work
 
 
@@ -33,12 +35,17 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class PrefillSettings:
-    """`rows` query tokens against tiles of `tile` positions; both are halved at head_dim 256, and in fp32."""
+    """The sizes of its tiles are the same on every card: see PREFILL_TILES."""
 
-    rows: int
-    tile: int
     warps: int
     tiles_in_flight: int
+
+
+# (bytes of a number, padded head_dim): (query tokens to a program, positions to a tile), the largest without a spill.
+PREFILL_TILES = {
+    (2, 64): (64, 64), (2, 128): (64, 32), (2, 256): (32, 32),
+    (4, 64): (32, 32), (4, 128): (32, 32), (4, 256): (16, 16),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,7 @@ class Settings:
     """One row of the table. `tiles_in_flight`: tiles of K and V fetched ahead of the one being worked on."""
 
     body: Body
-    decode_tile: int
+    decode_tile: int  # positions to a tile, where a head's row is at most WIDE_ROW_BYTES; half for twice the row
     tiles_in_flight: int
     programs_per_multiprocessor: int  # decode is split until the card holds so many
     max_shared_bytes: int  # what one program may be given
@@ -61,19 +68,19 @@ SETTINGS: dict[int, Settings] = {
         "tiles of 16, nothing in flight; prefill goes to torch's SDPA, which still has tensor-core code for Turing",
     ),
     80: Settings(
-        Body.GROUPED, 32, 3, 8, 163 * 1024, PrefillSettings(64, 64, 4, 2),
+        Body.GROUPED, 32, 3, 8, 163 * 1024, PrefillSettings(4, 2),
         "Ampere, A100: mma.m16n8k16 on 16 rows, asynchronous copies, three tiles in flight for 1.5 to 2 TB/s",
     ),
     86: Settings(
-        Body.GROUPED, 32, 2, 8, 99 * 1024, PrefillSettings(64, 32, 4, 2),
+        Body.GROUPED, 32, 2, 8, 99 * 1024, PrefillSettings(4, 2),
         "Ampere, consumer: the same code with 99 KiB of shared memory and half the bandwidth: two tiles in flight",
     ),
     89: Settings(
-        Body.GROUPED, 32, 2, 8, 99 * 1024, PrefillSettings(64, 32, 4, 2),
+        Body.GROUPED, 32, 2, 8, 99 * 1024, PrefillSettings(4, 2),
         "Ada: shared memory as 86; its large L2 does the rest",
     ),
     90: Settings(
-        Body.GROUPED, 32, 4, 8, 227 * 1024, PrefillSettings(64, 64, 4, 2),
+        Body.GROUPED, 32, 4, 8, 227 * 1024, PrefillSettings(4, 2),
         "Hopper: mma.m16n8k16 for decode, wgmma for prefill's 64 rows; 3 to 5 TB/s ask for four tiles in flight",
     ),
 }  # fmt: skip
@@ -129,11 +136,12 @@ class DecodeShape:
 def decode_launch(card: Card, shape: DecodeShape, addressing: Addressing) -> DecodeLaunch:
     """The launch for a batch: a pure function of card and shapes."""
     settings = settings_for(card.capability)
-    tile = _tile(shape.block_size, settings.decode_tile, addressing)
+    row_bytes = padded_dim(shape.head_dim) * shape.item_bytes
+    wanted = max(MIN_TILE, settings.decode_tile * WIDE_ROW_BYTES // max(row_bytes, WIDE_ROW_BYTES))
+    tile = _tile(shape.block_size, wanted, addressing)
     group = shape.num_heads // shape.num_kv_heads
     rows = min(64, max(16, padded_dim(group))) if settings.body is Body.GROUPED else 1
-    row_bytes = padded_dim(shape.head_dim) * shape.item_bytes
-    warps = max(1, row_bytes // 128)
+    warps = min(4, max(1, row_bytes // 128))
     programs = shape.num_sequences * (
         shape.num_heads if settings.body is Body.ONE_HEAD else shape.num_kv_heads * -(-group // rows)
     )
@@ -164,9 +172,9 @@ def prefill_launch(
     row = settings_for(card.capability).prefill
     if row is None:
         return None
-    halvings = max(0, (padded_dim(head_dim) * item_bytes // 256).bit_length() - 1)
-    tile = _tile(block_size, max(16, row.tile >> halvings), addressing)
-    return PrefillLaunch(max(16, row.rows >> halvings), tile, row.warps, num_stages(row.tiles_in_flight, addressing))
+    rows, tile = PREFILL_TILES[item_bytes, padded_dim(head_dim)]
+    tile = _tile(block_size, tile, addressing)
+    return PrefillLaunch(rows, tile, row.warps, num_stages(row.tiles_in_flight, addressing))
 
 
 def _tile(block_size: int, wanted: int, addressing: Addressing) -> int:

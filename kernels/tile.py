@@ -42,7 +42,8 @@ def slot_offsets(
         return blocks.to(tl.int64) * block_stride + (positions % BLOCK_SIZE) * slot_stride
     else:
         block = tl.load(table_ptr + start // BLOCK_SIZE)
-        return block.to(tl.int64) * block_stride + (start % BLOCK_SIZE + lanes) * slot_stride
+        base = block.to(tl.int64) * block_stride + start % BLOCK_SIZE * slot_stride
+        return base + lanes * slot_stride
 
 
 @triton.jit

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+
 from pagesim.kernels.chunks import Chunks
 from pagesim.kernels.layout import layout_of
 from pagesim.kernels.options import AttentionOptions
