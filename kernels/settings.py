@@ -53,7 +53,7 @@ class Settings:
     """One row of the table. `tiles_in_flight`: tiles of K and V fetched ahead of the one being worked on."""
 
     body: Body
-    decode_tile: int  # positions to a tile, where a head's row is at most WIDE_ROW_BYTES; half for twice the row
+    decode_tile: int  # positions to a tile in half precision, where a head's row is at most WIDE_ROW_BYTES
     tiles_in_flight: int
     programs_per_multiprocessor: int  # decode is split until the card holds so many
     max_shared_bytes: int  # what one program may be given
@@ -137,7 +137,8 @@ def decode_launch(card: Card, shape: DecodeShape, addressing: Addressing) -> Dec
     """The launch for a batch: a pure function of card and shapes."""
     settings = settings_for(card.capability)
     row_bytes = padded_dim(shape.head_dim) * shape.item_bytes
-    wanted = max(MIN_TILE, settings.decode_tile * WIDE_ROW_BYTES // max(row_bytes, WIDE_ROW_BYTES))
+    weight = row_bytes * shape.item_bytes // 2  # fp32 is multiplied without tensor cores, in twice the registers
+    wanted = max(MIN_TILE, settings.decode_tile * WIDE_ROW_BYTES // max(weight, WIDE_ROW_BYTES))
     tile = _tile(shape.block_size, wanted, addressing)
     group = shape.num_heads // shape.num_kv_heads
     rows = min(64, max(16, padded_dim(group))) if settings.body is Body.GROUPED else 1

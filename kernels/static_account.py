@@ -5,13 +5,18 @@ Compiled as launched, with the arguments typed and aligned as the wrappers pass 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+
+import torch
+import triton
 
 from pagesim.kernels.addressing import Addressing
+from pagesim.kernels.bench_cases import ITEM_BYTES, Heads
 from pagesim.kernels.compile import Compiled, compile_for
 from pagesim.kernels.decode import decode_constants
 from pagesim.kernels.decode_grouped_kernel import decode_grouped_kernel
 from pagesim.kernels.decode_one_head_kernel import decode_one_head_kernel
+from pagesim.kernels.layout import check_head_dim
 from pagesim.kernels.prefill import prefill_constants
 from pagesim.kernels.prefill_kernel import prefill_kernel
 from pagesim.kernels.settings import (
@@ -27,10 +32,10 @@ from pagesim.kernels.settings import (
 )
 
 NO_TIME = (
-    "No time was measured: there is no CUDA card here. These are counts from compiled code, and a count is not a time."
+    "No time was measured. These are counts from compiled code, and a count is not a time: what paging costs on a "
+    "card, and whether decode reaches 85% of its copy bandwidth, stays open until this runs on one."
 )
 CAPABILITIES = (75, 80, 90)
-ITEM_BYTES = {"fp16": 2, "bf16": 2, "fp32": 4}
 STRIDES = {"block_stride": "i32", "value_stride": "i32", "slot_stride": "i32"}
 COMMON = {"score_factor": "fp32", "cap_factor": "fp32", "window": "i32", "table_stride": "i32"}
 HEADS = {"num_heads": "i32", "group": "i32"}
@@ -116,3 +121,47 @@ def compile_prefill(
         warps=launch.warps,
         stages=launch.stages,
     )
+
+
+def rows(variants: list[Variant]) -> list[dict[str, object]]:
+    """The account as flat rows; `over_twin` is against the contiguous kernel with the same tiles in flight."""
+    twins = {(v.capability, v.tiles_in_flight): v for v in variants if not v.addressing.reads_table}
+    return [_row(variant, twins[variant.capability, variant.tiles_in_flight]) for variant in variants]
+
+
+def _row(variant: Variant, twin: Variant) -> dict[str, object]:
+    counts, launch = variant.compiled.counts, variant.launch
+    return {
+        "compute_capability": f"{variant.capability / 10:.1f}",
+        "body": launch.body.value,
+        "addressing": variant.addressing.name,
+        "tiles_in_flight": variant.tiles_in_flight,
+        "num_stages": launch.stages,
+        "tile": launch.tile,
+        "num_warps": launch.warps,
+        "registers": counts.registers,
+        "stack_bytes": counts.stack_bytes,
+        "spill_instructions": counts.spill_instructions,
+        "shared_bytes": variant.compiled.shared_bytes,
+        "loop_instructions": counts.loop_instructions,
+        "loop_instructions_over_twin": counts.loop_instructions - twin.compiled.counts.loop_instructions,
+        "loop_table_loads": counts.loop_loads - twin.compiled.counts.loop_loads,
+        "loop_mma": counts.loop_mma,
+    }
+
+
+def static_report(heads: Heads, block_sizes: tuple[int, ...]) -> dict[str, object]:
+    """The account for 64 sequences of 2,048 tokens, at each block size, and the line that no time is in it."""
+    check_head_dim(heads.head_dim)
+    found: list[dict[str, object]] = []
+    for block_size in block_sizes:
+        shape = DecodeShape(64, 2048, heads.num_heads, heads.num_kv_heads, heads.head_dim, block_size, heads.item_bytes)
+        capabilities = tuple(c for c in CAPABILITIES if c >= 80 or heads.dtype != "bf16")
+        found += [{"block_size": block_size} | row for row in rows(account(shape, heads.dtype, capabilities))]
+    return {
+        "measured": False,
+        "note": NO_TIME,
+        "device": {"name": "none, compiled only", "torch": torch.__version__, "triton": triton.__version__},
+        "heads": asdict(heads),
+        "rows": found,
+    }
