@@ -30,7 +30,9 @@ FAR_BLOCKS = 2**20 + 8  # 8 GiB of blocks of 16 in fp16: element offsets pass 2^
 Row = dict[str, Any]
 
 
-def correctness(device: str, shapes: tuple[tuple[int, int, int], ...] = SHAPES) -> Iterator[Row]:
+def correctness(
+    device: str, shapes: tuple[tuple[int, int, int], ...] = SHAPES, far_blocks: int = FAR_BLOCKS
+) -> Iterator[Row]:
     """One row per check, {"check", "right", ...}; a check that raises is wrong, with the reason."""
     capability = card_of(torch.device(device)).capability
     dtypes = [dtype for dtype in TOLERANCE if dtype is not torch.bfloat16 or capability >= 80]
@@ -46,7 +48,7 @@ def correctness(device: str, shapes: tuple[tuple[int, int, int], ...] = SHAPES) 
     for dtype in dtypes:
         yield _row("kv write", {"dtype": str(dtype)}, partial(check_write, device, dtype))
         yield _row("block copy", {"dtype": str(dtype)}, partial(check_copy, device, dtype))
-    yield _row("far blocks", {}, partial(check_far_blocks, device))
+    yield _row("far blocks", {}, partial(check_far_blocks, device, far_blocks))
 
 
 def _row(name: str, about: Row, check: Callable[[], Row]) -> Row:
@@ -116,7 +118,7 @@ def check_copy(device: str, dtype: torch.dtype) -> Row:
     return {"right": all(torch.equal(a, b) for a, b in zip(caches, expected, strict=True))}
 
 
-def check_far_blocks(device: str, num_blocks: int = FAR_BLOCKS) -> Row:
+def check_far_blocks(device: str, num_blocks: int) -> Row:
     """Decode from the last blocks of a pool whose offsets pass 32 bits."""
     case = make_case([40], dtype=torch.float16, device=device)
     pool = torch.empty(num_blocks, 2, 16, 128, dtype=torch.float16, device=device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,20 +59,19 @@ def attention(
 
     --on auto takes the card if there is one, and says so where it times nothing.
     """
+    from pagesim.kernels.bench_page import page
+    from pagesim.sim.files import atomic
     from pagesim.sim.jsontext import dumps
 
-    with one_line_errors():
+    with nullcontext() if html is None else atomic(html) as temporary, one_line_errors():
         shape = Heads(heads, kv_heads, head_dim, dtype)
         grid = Grid(
             tuple(block_size or GRID.block_sizes), tuple(context or GRID.contexts_tokens), tuple(batch or GRID.batches)
         )
         grid.check()
         report = _report(on, grid, shape, tuple(block_size or STATIC_BLOCK_SIZES))
-    if html is not None:
-        from pagesim.kernels.bench_page import page
-        from pagesim.sim.files import write_text
-
-        write_text(html, page(report))
+        if temporary is not None:
+            temporary.write_text(page(report), encoding="utf-8")
     if as_json:
         print(dumps({"schema": "pagesim.bench.attention/1"} | report))
     else:
