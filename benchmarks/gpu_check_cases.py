@@ -23,24 +23,27 @@ from pagesim.kernels.sequences import Sequences
 from pagesim.kernels.settings import decode_launch, prefill_launch
 from pagesim.kernels.slots import Slots
 
-LENGTHS = (1, 15, 16, 17, 255, 1000)
-COUNTS = (1, 7, 16, 1, 100, 300)
+CHUNKS = ((1, 1), (15, 7), (16, 16), (17, 1), (255, 100), (1000, 300))  # length, and how much of it is computed now
 SHAPES = ((14, 2, 64), (4, 4, 80), (20, 1, 128), (4, 2, 256))  # heads, KV heads, head_dim
 FAR_BLOCKS = 2**20 + 8  # 8 GiB of blocks of 16 in fp16: element offsets pass 2^32
 Row = dict[str, Any]
 
 
 def correctness(
-    device: str, shapes: tuple[tuple[int, int, int], ...] = SHAPES, far_blocks: int = FAR_BLOCKS
+    device: str,
+    shapes: tuple[tuple[int, int, int], ...] = SHAPES,
+    chunks: tuple[tuple[int, int], ...] = CHUNKS,
+    far_blocks: int = FAR_BLOCKS,
 ) -> Iterator[Row]:
     """One row per check, {"check", "right", ...}; a check that raises is wrong, with the reason."""
     capability = card_of(torch.device(device)).capability
     dtypes = [dtype for dtype in TOLERANCE if dtype is not torch.bfloat16 or capability >= 80]
+    lengths, counts = [length for length, _ in chunks], [count for _, count in chunks]
     for heads, kv_heads, head_dim in shapes:
         for dtype in dtypes:
             sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "dtype": dtype}
-            decoded = make_case(list(LENGTHS), device=device, **sizes)
-            filled = make_case(list(LENGTHS), counts=list(COUNTS), device=device, **sizes)
+            decoded = make_case(lengths, device=device, **sizes)
+            filled = make_case(lengths, counts=counts, device=device, **sizes)
             for options in (AttentionOptions(head_dim**-0.5), AttentionOptions(head_dim**-0.5, window=40, softcap=5.0)):
                 about = sizes | {"dtype": str(dtype), "window": options.window, "softcap": options.softcap}
                 yield _row("decode", about, partial(check_decode, decoded, options))

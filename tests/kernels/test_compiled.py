@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from pagesim.kernels.addressing import Addressing
 from pagesim.kernels.compile import Compiled
-from pagesim.kernels.settings import SETTINGS, Card, DecodeShape, decode_launch, settings_for
+from pagesim.kernels.settings import Card, DecodeShape, decode_launch, settings_for
 from pagesim.kernels.static_account import ITEM_BYTES, compile_decode, compile_prefill, decode_variant
 
 CAPABILITIES = (75, 80, 90)
@@ -64,11 +64,9 @@ def test_decode_with_window_and_cap_by_position_in_a_larger_tile(capability: int
     check_fits(compiled, capability)
 
 
-@pytest.mark.parametrize("capability", sorted(SETTINGS))
+@pytest.mark.parametrize("capability", [75, 80, 86, 90])
 @pytest.mark.parametrize(("head_dim", "dtype"), [(64, "fp16"), (128, "bf16"), (256, "fp16"), (128, "fp32")])
 def test_prefill_as_launched(capability: int, head_dim: int, dtype: str) -> None:
-    if capability == 89:
-        pytest.skip("compiles to the code of 8.6")
     compiled = compile_prefill(capability, head_dim, 16, dtype, Addressing.BY_POSITION)
     if capability == 75:
         assert compiled is None, "Turing runs torch's SDPA"
