@@ -23,7 +23,7 @@ PLAIN = AttentionOptions(scale=0.125)
 @pytest.mark.parametrize("body", Body)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_decode_is_exact_and_paged_equals_contiguous(dtype: torch.dtype, body: Body) -> None:
-    check_decode(make_case(LENGTHS, dtype=dtype), PLAIN, body)
+    check_decode(make_case(LENGTHS, dtype=dtype, heads=2, kv_heads=1), PLAIN, body)
 
 
 @pytest.mark.parametrize("body", Body)
@@ -70,7 +70,7 @@ def test_a_group_larger_than_one_program() -> None:
     splits=st.integers(1, 3),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_shape(lengths, kv_heads, group, head_dim, block_size, dtype, window, softcap, body, splits, seed) -> None:
     case = make_case(
         lengths,
