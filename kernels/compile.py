@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,13 @@ def compile_for(
     """Compile `kernel` for `capability` (75 is 7.5).
 
     `arguments`: the type of each run-time argument ("*fp16", "i32"); pointers and `aligned` integers are multiples of
-    16. Raises BackendError in a process that runs the interpreter.
+    16. An argument among the `constants` is compiled in, as Triton does with a 1. Raises BackendError in a process that
+    runs the interpreter, or with a Triton that compiles in another way.
     """
     if not isinstance(kernel, triton.JITFunction):
         raise BackendError("this process runs Triton's interpreter; accepted: one started without TRITON_INTERPRET")
+    if "constexprs" not in inspect.signature(ASTSource.__init__).parameters:
+        raise BackendError(f"compiling without a card, by triton {triton.__version__}; accepted: triton 3.3 or newer")
     signature = {name: arguments.get(name, "constexpr") for name in kernel.arg_names}
     aligned = aligned | {name for name, kind in arguments.items() if kind.startswith("*")}
     attributes = {(place,): ALIGNED for place, name in enumerate(kernel.arg_names) if name in aligned}

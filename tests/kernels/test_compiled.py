@@ -15,11 +15,33 @@ if os.environ.get("TRITON_INTERPRET") == "1":
 from dataclasses import replace
 
 from pagesim.kernels.addressing import Addressing
-from pagesim.kernels.compile import Compiled
+from pagesim.kernels.block_copy_kernel import block_copy_kernel
+from pagesim.kernels.compile import Compiled, compile_for
+from pagesim.kernels.decode import decode_constants
+from pagesim.kernels.decode_grouped_kernel import decode_grouped_kernel
+from pagesim.kernels.decode_one_head_kernel import decode_one_head_kernel
+from pagesim.kernels.decode_reduce_kernel import decode_reduce_kernel
+from pagesim.kernels.kv_write_kernel import kv_write_kernel
 from pagesim.kernels.settings import Card, DecodeShape, decode_launch, settings_for
-from pagesim.kernels.static_account import ITEM_BYTES, compile_decode, compile_prefill, decode_variant
+from pagesim.kernels.static_account import (
+    COMMON,
+    HEADS,
+    ITEM_BYTES,
+    STRIDES,
+    compile_decode,
+    compile_prefill,
+    decode_variant,
+)
 
 CAPABILITIES = (75, 80, 90)
+HALF, INTS = "*fp16", "i32"
+WRITE = {"key_ptr": HALF, "value_ptr": HALF, "cache_ptr": HALF, "slots_ptr": "*i64", "key_stride": INTS}
+WRITE |= {"source_value_stride": INTS, **STRIDES, "width": INTS}
+COPY = {"layers_ptr": "*i64", "like_ptr": HALF, "sources_ptr": "*i64", "targets_ptr": "*i64", "block_stride": INTS}
+COPY |= {"num_elements": INTS}
+REDUCE = {"partial_ptr": "*fp32", "lse_ptr": "*fp32", "output_ptr": HALF, "num_splits": INTS}
+DECODE = {"query_ptr": HALF, "cache_ptr": HALF, "table_ptr": "*i32", "lengths_ptr": "*i32", "output_ptr": HALF}
+DECODE |= {"lse_ptr": HALF, **COMMON, **STRIDES, **HEADS}
 HEAD_DIMS = (64, 80, 128, 256)
 
 
@@ -74,6 +96,28 @@ def test_prefill_as_launched(capability: int, head_dim: int, dtype: str) -> None
     assert compiled is not None
     check_fits(compiled, capability)
     assert (compiled.counts.loop_mma > 0) == (dtype != "fp32")
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_the_other_kernels_compile(capability: int) -> None:
+    cases = [
+        (kv_write_kernel, WRITE, {"BLOCK_SIZE": 48, "WIDTH": 128}),
+        (block_copy_kernel, COPY, {"STEP": 1024}),
+        (decode_reduce_kernel, REDUCE, {"HEAD_DIM": 80, "DIM": 128, "STEP": 16}),
+    ]
+    for kernel, arguments, constants in cases:
+        check_fits(compile_for(kernel, capability, arguments, set(), constants, warps=4, stages=1), capability)
+
+
+@pytest.mark.parametrize("capability", [75, 80])
+def test_sizes_of_one_are_compiled_in_as_triton_does_at_a_launch(capability: int) -> None:
+    """One query head to a KV head, and a block table one entry wide."""
+    shape = shape_of()
+    launch = decode_launch(Card(capability, 1), shape, Addressing.BY_BLOCK)
+    constants = decode_constants(64, 16, Addressing.BY_BLOCK, launch) | {"group": 1, "table_stride": 1}
+    kernel = decode_grouped_kernel if capability >= 80 else decode_one_head_kernel
+    arguments = {name: kind for name, kind in DECODE.items() if name not in constants}
+    check_fits(compile_for(kernel, capability, arguments, set(), constants, warps=1, stages=1), capability)
 
 
 def test_the_table_costs_turing_at_most_five_instructions_a_tile() -> None:
