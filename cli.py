@@ -11,19 +11,20 @@ from typing import Annotated, Any
 import typer
 
 from pagesim import __version__
-from pagesim.commands import bench, capacity, kernel, run, trace
+from pagesim.commands import bench, capacity, kernel, run, trace, trace_generate
 from pagesim.sim.errors import PagesimError
 
 ClickException: Any = typer.BadParameter.__mro__[2]  # typer carries a click of its own, or uses the installed one
 
 app = typer.Typer(
     name="pagesim",
-    help="What each way of placing a KV cache costs: simulate it, serve it, check one against the other.",
+    help="What each way of placing a KV cache costs: put allocators through one trace, see what they waste and refuse.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
+trace.app.command("generate")(trace_generate.generate)
 app.add_typer(trace.app, name="trace")
 app.add_typer(bench.app, name="bench")
 app.add_typer(kernel.app, name="kernel")

@@ -11,16 +11,24 @@ from pathlib import Path
 from pagesim.sim.errors import UsageError
 
 
+def check_writable(path: Path) -> None:
+    """Raise UsageError if a file cannot be made at `path`: it is a folder, or its folder is missing or closed to us."""
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder; accepted: the name of a file")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent}")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{path}: the folder {path.parent} may not be written to")
+
+
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it becomes `path`, on failure it is removed.
 
-    Raises UsageError if `path` cannot be written: its folder is missing, it is a folder, or it is not permitted.
+    Raises UsageError if `path` cannot be written.
     """
-    if path.is_dir():
-        raise UsageError(f"{path}: is a folder; accepted: the name of a file")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{path}: the folder {path.parent} does not exist")
+    check_writable(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield temporary

@@ -13,14 +13,15 @@ SIGNIFICANT_DIGITS = 9
 
 def dumps(value: Any) -> str:
     """Text of `value`, two-space indent, keys in the order given. Raises ValueError on NaN or infinity."""
-    return json.dumps(_rounded(value), indent=2, allow_nan=False, ensure_ascii=False)
+    return json.dumps(rounded(value), indent=2, allow_nan=False, ensure_ascii=False)
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
+    """The same value with every float inside it rounded."""
     if isinstance(value, dict):
-        return {str(k): _rounded(v) for k, v in value.items()}
+        return {str(k): rounded(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_rounded(v) for v in value]
+        return [rounded(v) for v in value]
     if isinstance(value, float):
         return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
     return value

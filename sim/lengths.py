@@ -1,4 +1,4 @@
-"""How long requests are: distributions over whole numbers of tokens, and how a total splits into prompt and output.
+"""Distributions of a length: over whole numbers of tokens.
 
 Every distribution is a finite table of values and probabilities. So one way of drawing (invert the cumulative sum)
 serves them all, and means and second moments are sums, exact to rounding, not estimates.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from pagesim.sim.errors import UsageError
 from pagesim.sim.trace import Floats, Ints
 
 Truncation = Literal["clip", "resample"]
+MAX_LENGTH = 2**24  # tokens: a table has a row for each length
+NOTE_CONTEXT = 2048  # tokens: the note's server permits no longer sequence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +65,7 @@ def lognormal(
     """
     from scipy.special import ndtr
 
-    if not (0 < median < mean and math.isfinite(mean)):
+    if not (0 < median < mean and 1 < mean / median < math.inf):
         raise UsageError(f"lognormal mean {mean:g}, median {median:g}; accepted: 0 < median < mean")
     _check_bounds(low, high)
     values = np.arange(low, high + 1)
@@ -99,36 +101,30 @@ def empirical(lengths: Ints, label: str) -> LengthDistribution:
     return LengthDistribution(values, counts / len(lengths), label)
 
 
+def parse_lengths(text: str, high: int, truncation: Truncation) -> LengthDistribution:
+    """What the command line calls a distribution: `lognormal:MEAN:MEDIAN`, `uniform:LOW:HIGH` or `fixed:TOKENS`.
+
+    `high` and `truncation` bound the lognormal. Raises UsageError on anything else.
+    """
+    kind, *numbers = text.split(":")
+    try:
+        if kind == "lognormal":
+            mean, median = map(float, numbers)
+            return lognormal(mean, median, 1, high, truncation)
+        if kind == "uniform":
+            return uniform(*map(int, numbers))
+        if kind == "fixed":
+            return fixed(*map(int, numbers))
+    except (TypeError, ValueError):
+        pass
+    raise UsageError(f"lengths '{text}'; accepted: lognormal:MEAN:MEDIAN, uniform:LOW:HIGH, fixed:TOKENS")
+
+
 def _check_bounds(low: int, high: int) -> None:
-    if not 1 <= low <= high:
-        raise UsageError(f"lengths from {low} to {high}; accepted: 1 <= low <= high")
+    if not 1 <= low <= high <= MAX_LENGTH:
+        raise UsageError(f"lengths from {low} to {high}; accepted: 1 <= low <= high <= {MAX_LENGTH}")
 
 
-def note_lengths(high: int = 2048) -> LengthDistribution:
+def note_lengths(high: int = NOTE_CONTEXT) -> LengthDistribution:
     """The note's lengths: lognormal, mean 260, median 180, clipped to [1, high]: mostly short with a long tail."""
     return lognormal(260, 180, 1, high, "clip")
-
-
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """First and second moments of prompt P and output O, tokens and tokens^2."""
-
-    p: float
-    o: float
-    pp: float
-    po: float
-    oo: float
-
-
-class Lengths(Protocol):
-    """Draws prompts and outputs together, and knows their moments."""
-
-    label: str
-
-    def draw(self, prompt: np.random.Generator, output: np.random.Generator, count: int) -> tuple[Ints, Ints]:
-        """(prompt, output) tokens, int64 [count] each, from one stream per quantity."""
-        ...
-
-    def moments(self) -> Moments:
-        """Exact moments of one request."""
-        ...

@@ -1,0 +1,37 @@
+# `make run` sets up a fresh checkout and runs the main experiment; `make test` installs the extras and runs the tests.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
+
+.PHONY: run test lint lock clean
+
+run: .venv/base
+	$(BIN)/pagesim run --load high
+
+test: .venv/dev
+	$(BIN)/python -m pytest
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Pins what an empty environment with every extra gets today.
+lock:
+	rm -rf .venv/lock && $(PYTHON) -m venv .venv/lock
+	.venv/lock/bin/python -m pip install --quiet torch==2.13.0 triton==3.7.1 '.[engine,notebooks,cluster,dev]'
+	echo '# Exact versions that the tests pass with; a constraints file for pip. `make lock` writes it anew.' > requirements.lock
+	.venv/lock/bin/python -m pip freeze | grep -v '^pagesim' | sed -e 's/+cpu//' \
+		-e '/^triton==/s/$$/; platform_system == "Linux"/' >> requirements.lock
+
+clean:
+	rm -rf .venv build dist
+
+.venv/base: pyproject.toml requirements.lock
+	$(PYTHON) -m venv .venv
+	$(PIP) --editable .
+	touch $@
+
+.venv/dev: .venv/base
+	$(PIP) --editable '.[engine,dev]'
+	touch $@

@@ -1,0 +1,114 @@
+"""One run, decided: every option of `pagesim run` that has a say in its result. The defaults live here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, get_args
+
+from pagesim.sim.errors import UsageError
+from pagesim.sim.pool import NOTE_POOL
+from pagesim.sim.reading import ReadOptions
+
+Growth = Literal["final", "token"]
+ResidenceRule = Literal["total", "decode"]
+DEFAULT_ALLOCATORS = ("reservation", "exact-fit", "paged")
+MAX_SEED = 2**63 - 1
+MAX_REQUESTS = 10**8  # more are a mistake of unit, and would not fit into memory
+
+
+@dataclass(frozen=True, slots=True)
+class PoolConfig:
+    """The pool: `tokens` slots in all, and where that number comes from. Default: the note's."""
+
+    tokens: int = NOTE_POOL.pool_tokens
+    block_size: int = NOTE_POOL.block_size
+    bytes_per_token: int = NOTE_POOL.bytes_per_token
+    origin: str = "the reference setup: Tesla T4 at 85%, Qwen2.5-0.5B in half precision"
+
+    @property
+    def num_blocks(self) -> int:
+        """Whole blocks in the pool."""
+        return self.tokens // self.block_size
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadConfig:
+    """What is drawn when no trace is given.
+
+    `lengths` is of the total, prompt and output together, `prompt_share` of it prompt; or of each by itself where
+    `prompt_lengths` and `output_lengths` are given; or pairs out of a file, `file:PATH`. `truncation`: what a length
+    past max_model_len becomes. `num_requests` None: as many as arrive in 17 mean residences.
+    """
+
+    arrivals: str = "poisson"
+    lengths: str = "lognormal:260:180"
+    prompt_share: float = 0.5
+    prompt_lengths: str | None = None
+    output_lengths: str | None = None
+    truncation: Literal["clip", "resample"] = "clip"
+    num_requests: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Everything that decides the result of `pagesim run`.
+
+    `load`: a preset, or a number as text; None only with a `trace`, whose own times then stand. `residence`: how long
+    a placed request stays: "total", proportional to its total length and `mean_residence_s` in the mean, or "decode",
+    its output tokens at `decode_rate` a second. `warmup`: the share of the time that is left out of all figures.
+    `num_runs`: independent replications; a trace is one. Raises UsageError on values that make no sense.
+    """
+
+    load: str | None = "high"
+    trace: str | None = None
+    reading: ReadOptions = field(default_factory=ReadOptions)
+    workload: WorkloadConfig = field(default_factory=WorkloadConfig)
+    pool: PoolConfig = field(default_factory=PoolConfig)
+    max_model_len: int = 2048
+    allocators: tuple[str, ...] = DEFAULT_ALLOCATORS
+    on_full: Literal["refuse"] = "refuse"
+    growth: Growth = "final"
+    residence: ResidenceRule = "total"
+    mean_residence_s: float = 1.0
+    decode_rate: float = 25.0
+    warmup: float = 0.0
+    seed: int = 0
+    num_runs: int = 5
+
+    def __post_init__(self) -> None:
+        for name, value, low, high in (
+            ("--max-model-len", self.max_model_len, 2, MAX_SEED),
+            ("--runs", self.num_runs, 1, MAX_SEED),
+            ("--seed", self.seed, 0, MAX_SEED),
+            ("--requests", self.workload.num_requests, 1, MAX_REQUESTS),
+            ("--pool-tokens", self.pool.tokens, 1, MAX_SEED),
+            ("--block-size", self.pool.block_size, 1, MAX_SEED),
+        ):
+            if value is not None and not low <= value <= high:
+                raise UsageError(f"{name} {value}; accepted: {low} to {high}")
+        if not 0 <= self.warmup < 1:
+            raise UsageError(f"--warmup {self.warmup:g}; accepted: 0 or more and less than 1, a share of the time")
+        for name, rate in (("--mean-residence", self.mean_residence_s), ("--decode-rate", self.decode_rate)):
+            if not (rate > 0 and math.isfinite(rate)):
+                raise UsageError(f"{name} {rate:g}; accepted: more than 0")
+        for name, value_text, accepted in (
+            ("--growth", self.growth, get_args(Growth)),
+            ("--residence", self.residence, get_args(ResidenceRule)),
+            ("--truncate", self.workload.truncation, ("clip", "resample")),
+            ("--on-full", self.on_full, ("refuse",)),
+        ):
+            if value_text not in accepted:
+                raise UsageError(f"{name} {value_text}; accepted: {', '.join(accepted)}")
+        if isinstance(self.allocators, str):
+            raise UsageError(f"allocators {self.allocators!r}; accepted: a tuple of names")
+        if not self.allocators or len(set(self.allocators)) < len(self.allocators):
+            raise UsageError(f"--allocators {','.join(self.allocators)}; accepted: one or more names, each once")
+        if self.load is None and self.trace is None:
+            raise UsageError("neither --load nor --trace given; accepted: at least one of them")
+        if self.trace is not None and self.num_runs != 1:
+            raise UsageError("--trace is one run; accepted: --runs 1, or --lengths file:TRACE to draw from its lengths")
+
+    def as_json(self) -> dict[str, Any]:
+        """Nested plain values."""
+        return asdict(self)

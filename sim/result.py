@@ -1,0 +1,241 @@
+"""The result of a run: what `--json` prints, what `--out` saves and loads back, what tables and figures are made from.
+
+The dataclasses have the shape of the JSON. Numbers are rounded as JSON is (`jsontext`), so that a result saved and
+loaded equals itself, on any machine.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+
+from pagesim.sim.allocators import in_order
+from pagesim.sim.config import RunConfig
+from pagesim.sim.errors import UsageError
+from pagesim.sim.files import write_text
+from pagesim.sim.jsontext import dumps, rounded
+from pagesim.sim.measures import AtRefusal, Measures, length_edges
+from pagesim.sim.occupancy import Occupancy
+from pagesim.sim.run import Runs
+from pagesim.sim.stats import Interval, interval, share
+from pagesim.sim.trace import Floats
+
+SCHEMA = "pagesim.run/1"
+FILE_NAME = "run.json"
+PARTS = ("used", "reserved", "internal", "free")
+LIBRARIES = ("pagesim", "simpy", "numpy", "scipy")
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFacts:
+    """The traces: `requests` and `sha256` of the first, and of each replication; `rate_per_s` None: its own times.
+
+    `longest_tokens`: prompt and output of the longest request of all.
+    """
+
+    requests: int
+    sha256: str
+    longest_tokens: int
+    replications: list[dict[str, int | float | str]]
+    lengths: str
+    rate_per_s: float | None
+    mean_residence_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFacts:
+    """The pool; `reservations` of max_model_len fit into it."""
+
+    tokens: int
+    block_size: int
+    num_blocks: int
+    bytes_per_token: int
+    reservations: int
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class LengthBin:
+    """Requests of from_tokens up to, not including, to_tokens in all: how many there were, and were refused."""
+
+    from_tokens: int
+    to_tokens: int
+    requests: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Means over equal intervals of the whole time, as shares of the pool, averaged over replications."""
+
+    end_s: list[float]
+    used: list[float]
+    reserved: list[float]
+    internal: list[float]
+    free: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorResult:
+    """One allocator. Counts are sums over replications: admitted + refused + rejected + dropped = requests.
+
+    `refused_share` and `dropped_share` are of the requests that could ever be served, `refused_token_share` of their
+    tokens, `rejected_share` of all requests. `occupied` to `free` are shares of the pool over the time from warm-up to
+    the last arrival; `steady_occupied` over its last half. `at_refusal` is None if nothing was refused;
+    `occupied_at_refusal`: its percentiles from 0 to 100. `per_run` has one figure for each replication, for paired
+    comparisons.
+    """
+
+    requests: int
+    admitted: int
+    refused: int
+    rejected: int
+    dropped: int
+    refused_share: Interval
+    refused_token_share: Interval
+    dropped_share: Interval
+    rejected_share: Interval
+    occupied: Interval
+    used: Interval
+    reserved: Interval
+    internal: Interval
+    free: Interval
+    steady_occupied: Interval
+    at_refusal: AtRefusal | None
+    moved_tokens: int
+    refused_by_length: list[LengthBin]
+    per_run: dict[str, list[float]]
+    series: Series
+    occupied_at_refusal: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A whole run."""
+
+    schema: str
+    config: dict[str, Any]
+    trace: TraceFacts
+    pool: PoolFacts
+    allocators: dict[str, AllocatorResult]
+    versions: dict[str, str]
+
+    @classmethod
+    def of(cls, config: RunConfig, runs: Runs) -> Self:
+        """Summarise what was computed."""
+        names = in_order(runs.measures)
+        pool = config.pool
+        whole = {
+            "schema": SCHEMA,
+            "config": {**config.as_json(), "allocators": names},
+            "trace": _trace_facts(runs),
+            "pool": PoolFacts(
+                pool.tokens, pool.block_size, pool.num_blocks, pool.bytes_per_token,
+                pool.tokens // config.max_model_len, pool.origin,
+            ),
+            "allocators": {name: _allocator(runs.measures[name], config.max_model_len) for name in names},
+            "versions": {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()},
+        }  # fmt: skip
+        return msgspec.convert(rounded(msgspec.to_builtins(whole)), cls)
+
+    def document(self) -> dict[str, Any]:
+        """What `--json` prints: all but versions and the figures that only pictures need."""
+        whole: dict[str, Any] = msgspec.to_builtins(self)
+        del whole["versions"]
+        for allocator in whole["allocators"].values():
+            del allocator["series"], allocator["occupied_at_refusal"]
+        return whole
+
+    def save(self, folder: Path) -> Path:
+        """Write FILE_NAME into `folder`, made if need be. Raises UsageError if it cannot be."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{folder}: cannot be made a folder ({error.strerror})") from error
+        write_text(folder / FILE_NAME, dumps(msgspec.to_builtins(self)) + "\n")
+        return folder / FILE_NAME
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Read what `save` wrote: the file, or its folder. Raises UsageError if it is not such a result."""
+        path = Path(path)
+        file = path / FILE_NAME if path.is_dir() else path
+        try:
+            result = msgspec.json.decode(file.read_bytes(), type=cls)
+        except OSError as error:
+            raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
+        except msgspec.MsgspecError as error:
+            raise UsageError(f"{file}: not a saved run ({error})") from error
+        if result.schema != SCHEMA:
+            raise UsageError(f"{file}: schema {result.schema}; accepted: {SCHEMA}")
+        return result
+
+
+def _trace_facts(runs: Runs) -> TraceFacts:
+    each: list[dict[str, int | float | str]] = [
+        {"requests": requests, "sha256": sha256, "span_s": span_s}
+        for requests, sha256, span_s in zip(runs.num_requests, runs.sha256, runs.span_s, strict=True)
+    ]
+    first = runs.num_requests[0], runs.sha256[0], max(runs.longest_tokens)
+    return TraceFacts(*first, each, runs.lengths_label, runs.rate_per_s, runs.mean_residence_s)
+
+
+def _allocator(runs: list[Measures], max_model_len: int) -> AllocatorResult:
+    def total(of: Callable[[Measures], int]) -> int:
+        return sum(map(of, runs))
+
+    means = {part: [float(getattr(run.means, part)[0]) for run in runs] for part in ("occupied", *PARTS)}
+    refused = [run.refused_share for run in runs]
+    return AllocatorResult(
+        requests=total(lambda run: run.requests),
+        admitted=total(lambda run: run.admitted),
+        refused=total(lambda run: run.refused),
+        rejected=total(lambda run: run.rejected),
+        dropped=total(lambda run: run.dropped),
+        refused_share=share(refused),
+        refused_token_share=share([run.refused_token_share for run in runs]),
+        dropped_share=share([run.dropped_share for run in runs]),
+        rejected_share=share([run.rejected_share for run in runs]),
+        **{part: share(values) for part, values in means.items()},
+        steady_occupied=share([float(run.steady.occupied[0]) for run in runs]),
+        at_refusal=_mean_at_refusal([run.at_refusal for run in runs if run.at_refusal is not None]),
+        moved_tokens=total(lambda run: run.moved_tokens),
+        refused_by_length=_bins(runs, max_model_len),
+        per_run={"refused_share": refused, **means},
+        series=_series([run.series for run in runs]),
+        occupied_at_refusal=_percentiles(np.concatenate([run.occupied_at_refusal for run in runs])),
+    )
+
+
+def _mean_at_refusal(each: Sequence[AtRefusal]) -> AtRefusal | None:
+    if not each:
+        return None
+    rows = [asdict(row) for row in each]
+    columns = {name: [row[name] for row in rows if row[name] is not None] for name in rows[0]}
+    return AtRefusal(**{name: interval(values).mean if values else None for name, values in columns.items()})  # type: ignore[arg-type]
+
+
+def _percentiles(values: Floats) -> list[float]:
+    """The 0th, 1st, ... 100th; empty for no values."""
+    percentiles: list[float] = np.percentile(values, np.arange(101)).tolist() if len(values) else []
+    return percentiles
+
+
+def _bins(runs: Sequence[Measures], max_model_len: int) -> list[LengthBin]:
+    edges = length_edges(max_model_len).tolist()
+    offered = np.sum([run.offered_by_length for run in runs], axis=0).tolist()
+    refused = np.sum([run.refused_by_length for run in runs], axis=0).tolist()
+    rows = zip(edges, edges[1:], offered, refused, strict=False)
+    return [LengthBin(low, high, requests, no) for low, high, requests, no in rows if requests]
+
+
+def _series(each: Sequence[Occupancy]) -> Series:
+    mean = {part: np.mean([getattr(series, part) for series in each], axis=0).tolist() for part in PARTS}
+    return Series(np.mean([series.edges_s[1:] for series in each], axis=0).tolist(), **mean)

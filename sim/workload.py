@@ -1,0 +1,99 @@
+"""A workload: lengths, arrivals and residence, and the load that sets the rate. It draws traces.
+
+Presets: the note gives results but not its loads. These two reproduce them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from pagesim.sim.arrivals import Arrivals
+from pagesim.sim.config import MAX_REQUESTS
+from pagesim.sim.errors import UsageError
+from pagesim.sim.length_pairs import LengthPairs, Moments
+from pagesim.sim.residence import Residence
+from pagesim.sim.trace import Trace
+
+HORIZON_RESIDENCES = 17  # how long a drawn trace is, in mean residences
+ARRIVAL_DIGITS = 9  # arrivals are whole nanoseconds, so that the last bit of a logarithm changes no trace
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Offered load: `erlangs` of what `per` counts.
+
+    "pool": arrival rate * E[length * residence] / pool tokens, the share of the pool that the requests would fill if
+    none were refused and nothing wasted. "slot": arrival rate * E[residence] / reservations that the pool holds.
+    Requests that can never be served offer nothing.
+    """
+
+    erlangs: float
+    per: Literal["pool", "slot"]
+
+    def rate_per_s(self, residence: Residence, m: Moments, pool_tokens: int, max_model_len: int) -> float:
+        """The arrival rate that offers this load."""
+        if self.per == "pool":
+            return self.erlangs * pool_tokens / (m.share * residence.mean_token_s(m))
+        return self.erlangs * (pool_tokens // max_model_len) / (m.share * residence.mean_s(m))
+
+
+PRESETS = {"moderate": Load(1.18, "slot"), "high": Load(1.40, "pool")}
+
+
+def parse_load(text: str) -> Load:
+    """A preset's name, or a number: that many times the pool in tokens. Raises UsageError on anything else."""
+    if text in PRESETS:
+        return PRESETS[text]
+    try:
+        erlangs = float(text)
+    except ValueError:
+        erlangs = float("nan")
+    if not 0 < erlangs < float("inf"):
+        raise UsageError(f"load '{text}'; accepted: {', '.join(PRESETS)}, or a number more than 0 (1 fills the pool)")
+    return Load(erlangs, "pool")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Draws traces of `num_requests` at `rate_per_s`."""
+
+    lengths: LengthPairs
+    arrivals: Arrivals
+    rate_per_s: float
+    num_requests: int
+
+    def draw(self, seed: np.random.SeedSequence) -> Trace:
+        """One trace; a random stream of its own for arrivals, prompts and outputs. The same seed, the same trace."""
+        keys = ((*seed.spawn_key, stream) for stream in range(3))  # seed.spawn would count on: other streams next time
+        streams = (np.random.SeedSequence(seed.entropy, spawn_key=key) for key in keys)
+        arrivals, prompts, outputs = map(np.random.default_rng, streams)
+        prompt, output = self.lengths.draw(prompts, outputs, self.num_requests)
+        arrival_s = self.arrivals.times_s(arrivals, self.num_requests, self.rate_per_s)
+        return Trace(np.round(arrival_s, ARRIVAL_DIGITS), prompt, output)
+
+
+def default_requests(rate_per_s: float, residence: Residence, m: Moments) -> int:
+    """Requests in HORIZON_RESIDENCES mean residences. Raises UsageError if they are past counting."""
+    count = HORIZON_RESIDENCES * rate_per_s * residence.mean_s(m)
+    if not count <= MAX_REQUESTS:
+        raise UsageError(f"so large a load or pool asks for {count:.3g} requests; accepted: up to {MAX_REQUESTS}")
+    return max(1, round(count))
+
+
+def trace_moments(trace: Trace, limit: int) -> Moments:
+    """Moments of a trace's own lengths, of the requests of at most `limit` tokens. Raises UsageError if it has none."""
+    return Moments.of(trace.prompt_tokens, trace.output_tokens, np.full(len(trace), 1 / len(trace)), limit)
+
+
+def scaled_to_rate(trace: Trace, rate_per_s: float) -> Trace:
+    """The same requests, faster or slower, so that their mean rate is `rate_per_s`.
+
+    Raises UsageError if all of them arrive at once.
+    """
+    if trace.span_s == 0:
+        raise UsageError("a trace whose requests all arrive at once has no rate to scale; accepted: --load left out")
+    factor = (len(trace) / trace.span_s) / rate_per_s
+    return trace.with_arrivals(np.round(trace.arrival_s * factor, ARRIVAL_DIGITS))
