@@ -1,1 +1,6 @@
-"""Paged-attention kernels. Nothing is here yet."""
+"""Paged attention in Triton, its contiguous twin, and the price of the table.
+
+Every kernel comes three times: the Triton body, a typed wrapper that checks what it is given, and a plain torch
+reference, which is also the CPU backend of the engine (`cpu_decode`, `cpu_prefill`, `cpu_cache`). This package imports
+nothing else of ours, and importing it loads neither torch nor triton.
+"""

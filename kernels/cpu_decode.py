@@ -1,0 +1,46 @@
+"""Decode attention in plain torch: the reference beside the Triton kernel, and the CPU backend of the engine.
+
+It takes any block size. Nothing loops over tokens: a batch is a few groups (`cpu_gather`), each a gather and an SDPA.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from pagesim.kernels.cpu_attention import attend
+from pagesim.kernels.cpu_gather import Gather, read
+from pagesim.kernels.layout import check_query, check_same_device
+from pagesim.kernels.options import AttentionOptions
+from pagesim.kernels.reference_checks import check_cache
+from pagesim.kernels.sequences import Sequences
+
+
+def decode_attention_cpu(
+    query: torch.Tensor, cache: torch.Tensor, sequences: Sequences, options: AttentionOptions
+) -> torch.Tensor:
+    """Attention of `query`, [S, heads, head_dim], over `cache`, [blocks, 2, block_size, kv_heads * head_dim].
+
+    Returns [S, heads, head_dim]. Raises InputError if the three do not fit together.
+    """
+    check_query(query, sequences.layout, len(sequences))
+    check_cache(cache, sequences.layout)
+    check_same_device(query=query, cache=cache, lengths=sequences.lengths)
+    output = torch.empty_like(query)
+    for gather in sequences.gathers:
+        output[gather.rows] = _attend_group(query[gather.rows], cache, gather, sequences.layout.num_kv_heads, options)
+    return output
+
+
+def _attend_group(
+    query: torch.Tensor, cache: torch.Tensor, gather: Gather, num_kv_heads: int, options: AttentionOptions
+) -> torch.Tensor:
+    """`query`: [n, heads, head_dim]. Heads that share a KV head become rows of one product, twice as fast as GQA's."""
+    num_sequences, num_heads, head_dim = query.shape
+    key = read(cache, gather.key_blocks, gather, num_kv_heads)
+    value = read(cache, gather.value_blocks, gather, num_kv_heads)
+    position = torch.arange(gather.width, device=query.device)
+    mask = position < gather.lengths
+    if options.window is not None:
+        mask = mask & (position >= gather.lengths - options.window)
+    rows = query.view(num_sequences, num_kv_heads, num_heads // num_kv_heads, head_dim)
+    return attend(rows, key, value, mask[:, None, None, :], options).reshape(num_sequences, num_heads, head_dim)

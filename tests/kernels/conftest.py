@@ -1,0 +1,8 @@
+"""Makes `kernel_cases` importable for the tests of this folder and of `interpreted`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,15 @@
+"""These tests run the Triton kernels on CPU tensors. Triton reads TRITON_INTERPRET when it is imported, so they have a
+process of their own: `test_interpreter.py`, one folder up, starts it, or by hand
+
+    TRITON_INTERPRET=1 pytest tests/kernels/interpreted
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+collect_ignore_glob = [] if os.environ.get("TRITON_INTERPRET") == "1" else ["test_*.py"]

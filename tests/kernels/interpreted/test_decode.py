@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import mmap
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_cases import TOLERANCE, exact, make_case, worst
+from kernel_checks import CARDS, check_decode, decode, launch_of
+
+from pagesim.kernels.addressing import Addressing
+from pagesim.kernels.decode import decode_attention
+from pagesim.kernels.layout import HEAD_DIMS, layout_of
+from pagesim.kernels.options import AttentionOptions
+from pagesim.kernels.sequences import Sequences
+from pagesim.kernels.settings import Body
+
+LENGTHS = [1, 15, 16, 17, 255, 1000]
+PLAIN = AttentionOptions(scale=0.125)
+
+
+@pytest.mark.parametrize("body", Body)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_decode_is_exact_and_paged_equals_contiguous(dtype: torch.dtype, body: Body) -> None:
+    check_decode(make_case(LENGTHS, dtype=dtype, heads=2, kv_heads=1), PLAIN, body)
+
+
+@pytest.mark.parametrize("body", Body)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_window_and_soft_cap(dtype: torch.dtype, body: Body) -> None:
+    check_decode(make_case(LENGTHS, dtype=dtype, seed=1), AttentionOptions(0.125, window=40, softcap=5.0), body)
+
+
+@pytest.mark.parametrize("body", Body)
+def test_split_decode_with_splits_that_have_no_tile(body: Body) -> None:
+    check_decode(make_case([1, 16, 300], dtype=torch.float16), PLAIN, body, splits=5)
+
+
+def test_more_splits_than_the_reduction_reads_at_a_time() -> None:
+    check_decode(make_case([700], kv_heads=1, heads=1, dtype=torch.float32), PLAIN, Body.GROUPED, splits=40)
+
+
+@pytest.mark.parametrize("body", Body)
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_head_dims(head_dim: int, body: Body) -> None:
+    check_decode(make_case([17, 40], head_dim=head_dim), AttentionOptions(head_dim**-0.5), body)
+
+
+@pytest.mark.parametrize("body", Body)
+@pytest.mark.parametrize(("heads", "kv_heads"), [(3, 3), (14, 2), (20, 1)])
+def test_groups(heads: int, kv_heads: int, body: Body) -> None:
+    check_decode(make_case([17, 33], heads=heads, kv_heads=kv_heads), PLAIN, body)
+
+
+def test_a_group_larger_than_one_program() -> None:
+    check_decode(make_case([17], heads=72, kv_heads=1), PLAIN, Body.GROUPED)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 90), min_size=1, max_size=3),
+    kv_heads=st.integers(1, 3),
+    group=st.integers(1, 5),
+    head_dim=st.sampled_from(HEAD_DIMS),
+    block_size=st.sampled_from([16, 32, 48, 64]),
+    dtype=st.sampled_from(list(TOLERANCE)),
+    window=st.none() | st.integers(1, 60),
+    softcap=st.none() | st.floats(1, 50),
+    body=st.sampled_from(Body),
+    splits=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=20, deadline=None)
+def test_any_shape(lengths, kv_heads, group, head_dim, block_size, dtype, window, softcap, body, splits, seed) -> None:
+    case = make_case(
+        lengths,
+        heads=kv_heads * group,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        block_size=block_size,
+        dtype=dtype,
+        seed=seed,
+    )
+    check_decode(case, AttentionOptions(head_dim**-0.5, window, softcap), body, splits)
+
+
+def test_an_empty_batch_gives_an_empty_output() -> None:
+    case = make_case([])
+    assert decode_attention(case.query, case.cache, case.sequences, PLAIN).shape == (0, 4, 64)
+
+
+@pytest.mark.parametrize("body", Body)
+def test_the_default_launch_runs(body: Body) -> None:
+    case = make_case([5, 33])
+    output = decode_attention(case.query, case.cache, case.sequences, PLAIN, card=CARDS[body])
+    assert worst(output, exact(case, PLAIN)) <= TOLERANCE[torch.float32]
+
+
+MAP_NORESERVE = 0x4000  # Linux; the mmap module of Python 3.11 does not name it
+
+
+def huge_pool(num_blocks: int) -> torch.Tensor:
+    """[num_blocks, 2, 16, 128] fp16 of which only the pages that are written take memory."""
+    size = num_blocks * 2 * 16 * 128 * 2
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
+    return torch.frombuffer(memory, dtype=torch.float16).view(num_blocks, 2, 16, 128)
+
+
+@pytest.mark.parametrize("addressing", [Addressing.BY_POSITION, Addressing.BY_BLOCK])
+@pytest.mark.parametrize("body", Body)
+def test_blocks_whose_offsets_pass_32_bits(body: Body, addressing: Addressing) -> None:
+    """Blocks at the far end of an 8 GiB pool: their element offsets pass 2^32, their byte offsets 2^33."""
+    case = make_case([40], dtype=torch.float16)
+    far = 2**20 + 7
+    pool = huge_pool(far + 3)
+    table = torch.tensor([[far, far + 2, far + 1]])
+    pool[table[0]] = case.cache[case.sequences.host_table[0, :3].long()]
+    sequences = Sequences.paged(table, [40], layout_of(pool, 2), "cpu")
+    output = decode_attention(case.query, pool, sequences, PLAIN, addressing=addressing, launch=launch_of(case, body))
+    assert torch.equal(output, decode(case, addressing, PLAIN, launch_of(case, body)))
+    assert worst(output, exact(case, PLAIN)) <= TOLERANCE[torch.float16]
