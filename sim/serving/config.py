@@ -1,4 +1,4 @@
-"""The rules of one serving run, decided: pool, budgets, admission, preemption, prefix caching. The defaults live here."""
+"""The rules of one serving run: pool, budgets, admission, preemption, prefix caching. The defaults live here."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class ServingConfig:
             if value < low:
                 raise UsageError(f"{flag} {value}; accepted: {low} or more")
         if not 0 <= self.watermark < 1:
-            raise UsageError(f"--watermark {self.watermark:g}; accepted: 0 or more and less than 1, a share of the pool")
+            raise UsageError(
+                f"--watermark {self.watermark:g}; accepted: 0 or more and less than 1, a share of the pool"
+            )
         for flag, word, accepted in (
             ("--policy", self.policy, get_args(Policy)),
             ("--victim", self.victim, get_args(Victim)),
@@ -58,7 +60,9 @@ class ServingConfig:
             if word not in accepted:
                 raise UsageError(f"{flag} {word}; accepted: {', '.join(accepted)}")
         if self.policy == "priority" and self.victim != "last":
-            raise UsageError(f"--policy priority and --victim {self.victim}: the policy chooses; accepted: --victim last")
+            raise UsageError(
+                f"--policy priority and --victim {self.victim}: the policy chooses; accepted: --victim last"
+            )
         if self.long_prefill_threshold and not self.chunked_prefill:
             raise UsageError(
                 f"--long-prefill-threshold {self.long_prefill_threshold} and --no-chunked-prefill: a threshold cuts "

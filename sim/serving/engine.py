@@ -41,8 +41,8 @@ class Engine:
             head = head_of(now)
             if head is not None or prefilling or taking[step % size] > pool.free or scheduler.held_back:
                 scheduler.schedule(now, head)
-                decodes, stop, taken = scheduler.decodes, scheduler.stop, scheduler.blocks
-                first = seconds(scheduler.tokens, scheduler.prefill_pairs, scheduler.contexts, scheduler.sequences)
+                decodes, stop, taken, contexts = scheduler.decodes, scheduler.stop, scheduler.blocks, scheduler.contexts
+                first = seconds(scheduler.tokens, scheduler.prefill_pairs, contexts, scheduler.sequences)
                 if not scheduler.quiet:
                     self._busy(now, first, usable)
                     running.step = step + 1
@@ -51,7 +51,8 @@ class Engine:
             elif rows:
                 decodes = running.decoding
                 stop, taken = NOBODY_WAITS if decodes < most else NO_SEQUENCE, 0
-                first = seconds(decodes, 0, decodes * (step + 1) - running.base_sum, decodes)
+                contexts = decodes * (step + 1) - running.base_sum
+                first = seconds(decodes, 0, contexts, decodes)
             elif waiting.next_arrival_s < math.inf:
                 now = yield waiting.next_arrival_s - now
                 continue
@@ -75,25 +76,33 @@ class Engine:
             if blocks > taken:
                 pool.take(blocks - taken)
             used = usable - free
+            used_first, used_last = used + taking[step % size], used + blocks
             segments += pack_segment(
-                now, first, growth, steps, decodes, decodes, decodes, used + taking[step % size], used + blocks, stop
+                now, first, growth, steps, decodes, decodes, decodes, used_first, used_last, contexts, stop
             )
             running.step = step + steps
             now = yield wait
 
     def _busy(self, now: float, duration: float, usable: int) -> None:
         """Write down a step in which more than decoding happens."""
-        scheduler = self.scheduler
+        scheduler, running = self.scheduler, self.scheduler.running
         gaps, used = scheduler.decodes - len(scheduler.late), usable - scheduler.pool.free
+        contexts = running.decoding * (running.step + 1) - running.base_sum
+        if running.prefilling:
+            contexts += sum(running.prefilling.values())
         self.record.segments += pack_segment(
-            now, duration, 0.0, 1, len(scheduler.running.rows), scheduler.tokens, gaps, used, used, scheduler.stop
+            now, duration, 0.0, 1, len(running.rows), scheduler.tokens, gaps, used, used, contexts, scheduler.stop
         )
         if scheduler.completing or scheduler.late:
             self._sample(now + duration)
 
     def _finish(self, now: float) -> None:
         """Requests whose last output was sampled in the step just done give back what they hold."""
-        last_pass, finish_s, finish = self.scheduler.requests.last_pass, self.record.finish_s, self.scheduler.pool.finish
+        last_pass, finish_s, finish = (
+            self.scheduler.requests.last_pass,
+            self.record.finish_s,
+            self.scheduler.pool.finish,
+        )
         finished = self.scheduler.running.take_finished()
         for row in finished:
             finish(row, last_pass[row])

@@ -20,8 +20,8 @@ Rows = NDArray[np.void]
 class ServingLog:
     """The log of a run, from which all figures and every single step follow.
 
-    By request: `rejected` (bool), and float64 seconds on the run's clock, NaN where it did not happen: `admitted_s` (the
-    start of the step that first let it in), `first_token_s` and `finish_s`. `segments` is of SEGMENT, `admissions` of
+    By request: `rejected` (bool), and float64 seconds on the run's clock, NaN where it did not happen: `admitted_s`
+    (start of the step that first let it in), `first_token_s` and `finish_s`. `segments` is of SEGMENT, `admissions` of
     ADMISSION and `preemptions` of PREEMPTION, in order of time. `odd_gaps_s`: intervals between two tokens of one
     request that were longer than a step. `taking` as in Record, None unless it was kept. `totals` by the names of the
     recordings' format.
@@ -69,6 +69,34 @@ class ServingLog:
     def first_steps(self) -> Ints:
         """The number of the first step of each segment, int64 [segments]."""
         return first_steps(self.segments)
+
+    @property
+    def duration_s(self) -> Floats:
+        """Seconds that each segment takes, float64 [segments]."""
+        steps: Ints = self.segments["steps"]
+        duration: Floats = steps * self.segments["first_s"] + self.segments["growth_s"] * (steps * (steps - 1) // 2)
+        return duration
+
+    @property
+    def end_s(self) -> float:
+        """When the last step ended; 0 if there was none."""
+        return float(self.segments["start_s"][-1] + self.duration_s[-1]) if len(self.segments) else 0.0
+
+    @property
+    def waiting_at_start(self) -> Ints:
+        """Requests that wait while the first step of each segment runs, int64 [segments]."""
+        return self.waiting(self.first_steps, self.segments["start_s"])
+
+    def waiting(self, steps: Ints, start_s: Floats) -> Ints:
+        """Requests that wait during `steps`, int64 [n] in order, which start at `start_s`.
+
+        Those that have arrived and can be served, less those that came in, and those that came back.
+        """
+        arrived = np.searchsorted(self.arrival_s[~self.rejected], start_s, side="right")
+        back = np.searchsorted(self.preemptions["step"], steps, side="right")
+        came = np.searchsorted(self.admissions["step"], steps, side="right")
+        waiting: Ints = arrived + back - came
+        return waiting
 
     @property
     def num_steps(self) -> int:

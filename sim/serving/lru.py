@@ -51,7 +51,8 @@ class FreeQueue:
     def slots(self) -> Ints:
         """All, in order."""
         queue = self._queue[self._head : self._tail]
-        return queue[queue != GONE]
+        slots: Ints = queue[queue != GONE]
+        return slots
 
     def _close_ranks(self) -> None:
         slots = self.slots()

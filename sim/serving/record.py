@@ -1,4 +1,4 @@
-"""What a run writes down as it goes: a row for each stretch of like steps, admission, and preemption; two times a request.
+"""What a run writes down: a row for each stretch of like steps, admission and preemption; two times for each request.
 
 Numbers are packed as they come, so that a million requests are some hundred megabytes and not ten times that.
 """
@@ -14,14 +14,16 @@ import numpy as np
 
 # One row for each stretch of steps that are alike. `first_s`: duration of the first step; each later one takes
 # `growth_s` longer. `gaps`: sequences that got a token in each step, and in the step before it. `blocks_used`: in the
-# first step; `blocks_last`: in the last one. `stop`: why nobody else was admitted, of scheduler.Stop.
+# first step; `blocks_last`: in the last one. `context_tokens`: what the sequences that run have computed when the first
+# step ends, shared prefixes counted for each of them; in a stretch it grows by one for each sequence and step. `stop`:
+# why nobody else was admitted, of scheduler.Stop.
 SEGMENT = np.dtype(
     [
         ("start_s", "f8"), ("first_s", "f8"), ("growth_s", "f8"), ("steps", "i8"), ("running", "i8"), ("tokens", "i8"),
-        ("gaps", "i8"), ("blocks_used", "i8"), ("blocks_last", "i8"), ("stop", "i8"),
+        ("gaps", "i8"), ("blocks_used", "i8"), ("blocks_last", "i8"), ("context_tokens", "i8"), ("stop", "i8"),
     ]
 )  # fmt: skip
-pack_segment = Struct("=3d7q").pack
+pack_segment = Struct("=3d8q").pack
 pack_admission = Struct("=4q").pack
 ADMISSION = np.dtype([("step", "i8"), ("row", "i8"), ("hit_tokens", "i8"), ("known_tokens", "i8")])
 PREEMPTION = np.dtype([("step", "i8"), ("row", "i8")])

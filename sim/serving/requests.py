@@ -1,4 +1,4 @@
-"""The requests of a trace as the scheduler goes through them: plain lists, because they are read one number at a time."""
+"""The requests of a trace as the scheduler goes through them: plain lists, which are quick to read one number of."""
 
 from __future__ import annotations
 

@@ -123,7 +123,9 @@ def _hash_ids(requests: list[_Request], each: int) -> HashIds:
     """Ids of every prompt; one that gives none shares its text with nobody, and gets ids that are nobody else's."""
     unused = count(1 + max((i for request in requests for i in request.hash_ids or ()), default=0))
     rows = [
-        request.hash_ids if request.hash_ids is not None else [next(unused) for _ in range(-(-request.prompt_tokens // each))]
+        request.hash_ids
+        if request.hash_ids is not None
+        else [next(unused) for _ in range(-(-request.prompt_tokens // each))]
         for request in requests
     ]
     return HashIds.of(rows)

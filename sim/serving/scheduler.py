@@ -39,7 +39,13 @@ class Scheduler:
     """
 
     def __init__(
-        self, config: ServingConfig, requests: Requests, running: Running, waiting: Waiting, pool: BlockPool, record: Record
+        self,
+        config: ServingConfig,
+        requests: Requests,
+        running: Running,
+        waiting: Waiting,
+        pool: BlockPool,
+        record: Record,
     ) -> None:
         self.config, self.requests, self.running, self.waiting = config, requests, running, waiting
         self.pool, self.record = pool, record

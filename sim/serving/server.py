@@ -1,4 +1,4 @@
-"""Serving a trace from the first arrival to the last answer. SimPy owns the clock; one event for each stretch of steps."""
+"""Serving a trace from the first arrival to the last answer. SimPy owns the clock: an event for each leap."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def serve(
 ) -> ServingLog:
     """Serve every request of `trace` that can be served at all; the others are rejected on arrival.
 
-    `priority`: one number for each request, the least is served first; it goes with the policy "priority". `keep_steps`:
-    keep what is needed to tell the blocks in use at every single step. `on_progress` is told of every PROGRESS_STEP requests that finish.
-    Raises UsageError if priorities and policy do not fit.
+    `priority`: one number for each request, the least is served first; it goes with the policy "priority".
+    `keep_steps`: keep what is needed to tell the blocks in use at every single step. `on_progress` is told of each PROGRESS_STEP
+    requests that finish. Raises UsageError if there is not one priority for each request.
     """
     requests = Requests(trace, config, priority)
     record = Record.of(len(trace), keep_steps)

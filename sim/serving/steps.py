@@ -36,7 +36,7 @@ def steps(log: ServingLog, ids: Sequence[object] | None = None, by_clock: bool =
     repeats = log.segments["steps"]
     segment_of = np.repeat(np.arange(len(repeats)), repeats)
     start_s = _start_s(log, repeats)
-    waiting = _waiting(log, start_s)
+    waiting = log.waiting(np.arange(len(start_s)), start_s)
     blocks_used = _blocks_used(log, repeats)
     events = _events(log, names)
     columns = (start_s, *(log.segments[name][segment_of] for name in ("running", "tokens")))
@@ -70,16 +70,8 @@ def _place(repeats: Ints) -> Ints:
 def _start_s(log: ServingLog, repeats: Ints) -> Floats:
     place = _place(repeats)
     start_s, first_s, growth_s = (np.repeat(log.segments[name], repeats) for name in ("start_s", "first_s", "growth_s"))
-    return start_s + (place * first_s + growth_s * (place * (place - 1) // 2))
-
-
-def _waiting(log: ServingLog, start_s: Floats) -> Ints:
-    """Arrived and servable, less those that have come in, and back for good."""
-    arrived = np.searchsorted(log.arrival_s[~log.rejected], start_s, side="right")
-    change = np.zeros(len(start_s), np.int64)
-    np.add.at(change, log.preemptions["step"], 1)
-    np.add.at(change, log.admissions["step"], -1)
-    return arrived + np.cumsum(change)
+    all_s: Floats = start_s + (place * first_s + growth_s * (place * (place - 1) // 2))
+    return all_s
 
 
 def _blocks_used(log: ServingLog, repeats: Ints) -> Ints:

@@ -86,8 +86,18 @@ class LinearStep:
 
 
 def parse_step_time(text: str) -> StepTime:
-    """`constant:S` (seconds), or `linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE` (seconds). Raises UsageError."""
+    """`constant:S`, `linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE` or `roofline:DEVICE:MODEL`, seconds throughout.
+
+    Raises UsageError, or GeometryError for a device or model that is unknown.
+    """
     kind, _, rest = text.partition(":")
+    if kind == "roofline" and ":" in rest:
+        from pagesim.sim.devices import find_device
+        from pagesim.sim.models import find_model
+        from pagesim.sim.serving.roofline import RooflineStep
+
+        device, _, model = rest.partition(":")
+        return RooflineStep.of(find_device(device), find_model(model))
     try:
         values = [float(part) for part in rest.split(":")]
     except ValueError:
@@ -97,5 +107,6 @@ def parse_step_time(text: str) -> StepTime:
     if kind == "linear" and len(values) == 4:
         return LinearStep(*values)
     raise UsageError(
-        f"step time '{text}'; accepted: constant:SECONDS, or linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE in seconds"
+        f"step time '{text}'; accepted: constant:SECONDS, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE in seconds, or "
+        "roofline:DEVICE:MODEL"
     )

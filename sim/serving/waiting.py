@@ -65,7 +65,7 @@ class WaitingByPriority(Waiting):
 
     def head(self, now: float) -> int | None:
         """The row whose turn it is."""
-        while self.next_arrival_s <= now:
+        while self._next is not None and self.next_arrival_s <= now:
             self.put_back(self._next)
             self._advance()
         return self._queue[0][1] if self._queue else None

@@ -236,9 +236,7 @@ class Stepper:
             if block.references == 0:
                 pool.free.remove(block)
             block.references += 1
-        request.table = found + [
-            pool.allocate() for _ in range(-(-(hit + new) // c.block_size) - len(found))
-        ]
+        request.table = found + [pool.allocate() for _ in range(-(-(hit + new) // c.block_size) - len(found))]
         request.computed = hit
         pool.hash_full(request, hit + new)
         self.grants[request] = new
