@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pagesim.sim.errors import UsageError
 from pagesim.sim.pool import NOTE_POOL
+from pagesim.sim.trace import Ints
 
 Policy = Literal["fcfs", "priority"]
 Victim = Literal["last", "longest", "shortest", "fewest-blocks"]
@@ -79,14 +83,11 @@ class ServingConfig:
         """Blocks that an admission must leave free while something runs; the null block counts in (vLLM)."""
         return int(self.watermark * self.num_blocks)
 
-    def can_serve(self, prompt_tokens: int, output_tokens: int) -> bool:
-        """Whether a request could ever finish, alone in the pool. The last token sampled never needs a slot."""
-        longest_pass = prompt_tokens + output_tokens - 1
-        return (
-            prompt_tokens + output_tokens <= self.max_model_len
-            and -(-longest_pass // self.block_size) <= self.usable_blocks
-            and (self.chunked_prefill or longest_pass <= self.token_budget)
-        )
+    def can_serve(self, prompt_tokens: Ints, output_tokens: Ints) -> NDArray[np.bool_]:
+        """Which requests could finish, alone in the pool, bool [requests]. The last token sampled never needs a slot."""
+        last_pass = prompt_tokens + output_tokens - 1
+        fits = (last_pass < self.max_model_len) & (last_pass <= self.usable_blocks * self.block_size)
+        return fits & (self.chunked_prefill or last_pass <= self.token_budget)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values by name."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from pagesim.sim.errors import UsageError
 from pagesim.sim.serving.config import ServingConfig
 from pagesim.sim.trace import Trace
@@ -22,13 +24,12 @@ class Requests:
             raise UsageError(f"{len(priority)} priorities for {len(trace)} requests; accepted: one for each")
         self.arrival_s: list[float] = trace.arrival_s.tolist()
         self.prompt: list[int] = trace.prompt_tokens.tolist()
-        self.output: list[int] = trace.output_tokens.tolist()
         self.known = list(self.prompt)
-        self.last_pass = [prompt + output - 1 for prompt, output in zip(self.prompt, self.output, strict=True)]
+        self.last_pass: list[int] = (trace.total_tokens - 1).tolist()
         self.seen: dict[int, int] = {}
         self.priority = None if priority is None else list(priority)
-        lengths = zip(self.prompt, self.output, strict=True)
-        self.servable = [row for row, (prompt, output) in enumerate(lengths) if config.can_serve(prompt, output)]
+        servable = config.can_serve(trace.prompt_tokens, trace.output_tokens)
+        self.servable: list[int] = np.flatnonzero(servable).tolist()
 
     def __len__(self) -> int:
         return len(self.prompt)

@@ -36,8 +36,8 @@ def serve(
     """Serve every request of `trace` that can be served at all; the others are rejected on arrival.
 
     `priority`: one number for each request, the least is served first; it goes with the policy "priority".
-    `keep_steps`: keep what is needed to tell the blocks in use at every single step. `on_progress` is told of each PROGRESS_STEP
-    requests that finish. Raises UsageError if there is not one priority for each request.
+    `keep_steps`: keep what is needed to tell the blocks in use at every single step. `on_progress` is told of each
+    PROGRESS_STEP requests that finish. Raises UsageError if there is not one priority for each request.
     """
     requests = Requests(trace, config, priority)
     record = Record.of(len(trace), keep_steps)

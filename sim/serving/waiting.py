@@ -21,11 +21,9 @@ class Waiting:
         self._coming = iter(rows)
         self._arrival_s = arrival_s
         self._returning: deque[int] = deque()
-        self._advance()
-
-    def anyone(self, now: float) -> bool:
-        """Whether anyone waits."""
-        return self.next_arrival_s <= now or bool(self._returning)
+        self._next: int | None = None
+        self.next_arrival_s = math.inf
+        Waiting.take(self)
 
     def head(self, now: float) -> int | None:
         """The row whose turn it is."""
@@ -38,15 +36,12 @@ class Waiting:
         if self._returning:
             self._returning.popleft()
         else:
-            self._advance()
+            row = self._next = next(self._coming, None)
+            self.next_arrival_s = math.inf if row is None else self._arrival_s[row]
 
     def put_back(self, row: int) -> None:
         """A preempted request comes before all others."""
         self._returning.appendleft(row)
-
-    def _advance(self) -> None:
-        self._next: int | None = next(self._coming, None)
-        self.next_arrival_s = math.inf if self._next is None else self._arrival_s[self._next]
 
 
 class WaitingByPriority(Waiting):
@@ -59,15 +54,11 @@ class WaitingByPriority(Waiting):
         self._priority = priority
         self._queue: list[tuple[int, int]] = []
 
-    def anyone(self, now: float) -> bool:
-        """Whether anyone waits."""
-        return self.next_arrival_s <= now or bool(self._queue)
-
     def head(self, now: float) -> int | None:
         """The row whose turn it is."""
         while self._next is not None and self.next_arrival_s <= now:
             self.put_back(self._next)
-            self._advance()
+            super().take()
         return self._queue[0][1] if self._queue else None
 
     def take(self) -> None:
