@@ -13,6 +13,7 @@ from pagesim.sim.pool import NOTE_POOL
 from pagesim.sim.trace import Ints
 
 Policy = Literal["fcfs", "priority"]
+PAGED = "paged"
 Victim = Literal["last", "longest", "shortest", "fewest-blocks"]
 
 
@@ -24,7 +25,8 @@ class ServingConfig:
     `token_budget` is max_num_batched_tokens; `long_prefill_threshold` 0 means none; `watermark` is the share of
     `num_blocks` that an admission must leave free while something runs. `policy` "priority" serves the least priority
     number first, and preempts the greatest. `victim` other than "last" is a what-if that no engine measured has; with
-    "priority" it must stay "last".
+    "priority" it must stay "last". `allocator` other than "paged" gives each sequence one run of slots for its whole
+    answer, out of as many slots as the usable blocks have.
 
     Raises UsageError on values that make no sense.
     """
@@ -41,6 +43,7 @@ class ServingConfig:
     watermark: float = 0.0
     policy: Policy = "fcfs"
     victim: Victim = "last"
+    allocator: str = PAGED
 
     def __post_init__(self) -> None:
         for flag, value, low in (
@@ -67,6 +70,10 @@ class ServingConfig:
             raise UsageError(
                 f"--policy priority and --victim {self.victim}: the policy chooses; accepted: --victim last"
             )
+        if self.allocator != PAGED and self.prefix_caching:
+            raise UsageError(
+                f"--prefix-caching with --allocator {self.allocator}; accepted: paged, whose blocks can be shared"
+            )
         if self.long_prefill_threshold and not self.chunked_prefill:
             raise UsageError(
                 f"--long-prefill-threshold {self.long_prefill_threshold} and --no-chunked-prefill: a threshold cuts "
@@ -79,14 +86,19 @@ class ServingConfig:
         return self.num_blocks - 1
 
     @property
+    def usable_tokens(self) -> int:
+        """Slots that sequences can get."""
+        return self.usable_blocks * self.block_size
+
+    @property
     def watermark_blocks(self) -> int:
         """Blocks that an admission must leave free while something runs; the null block counts in (vLLM)."""
         return int(self.watermark * self.num_blocks)
 
     def can_serve(self, prompt_tokens: Ints, output_tokens: Ints) -> NDArray[np.bool_]:
-        """Which requests could finish, alone in the pool, bool [requests]. The last token sampled never needs a slot."""
+        """Which requests could finish, alone in the pool, bool [requests]. The last output never needs a slot."""
         last_pass = prompt_tokens + output_tokens - 1
-        fits = (last_pass < self.max_model_len) & (last_pass <= self.usable_blocks * self.block_size)
+        fits = (last_pass < self.max_model_len) & (last_pass <= self.usable_tokens)
         return fits & (self.chunked_prefill or last_pass <= self.token_budget)
 
     def as_json(self) -> dict[str, Any]:

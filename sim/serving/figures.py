@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pagesim.sim.serving.config import PAGED
 from pagesim.sim.serving.log import ServingLog
 from pagesim.sim.serving.scheduler import Stop
 from pagesim.sim.trace import Floats, Ints
@@ -62,6 +63,7 @@ class ServingFigures:
     `waited_s`: time during which somebody waited, by why the head of the queue was not admitted. `blocks_mean`: over
     the span, idle time included, blocks taken to grow evenly within a stretch of steps. `tail_tokens_mean`: slots that
     are held and empty, on average over the same; None with prefix caching, where a slot may hold a token of several.
+    Behind an allocator of contiguous runs, `blocks` are single slots.
     """
 
     requests: int
@@ -171,4 +173,5 @@ def _tail_tokens(log: ServingLog, block_s: float) -> float:
     """Token-seconds of slots that are held and empty."""
     segments = log.segments
     middle = segments["context_tokens"] + segments["gaps"] * (segments["steps"] - 1) / 2
-    return block_s * log.config.block_size - float((log.duration_s * middle).sum())
+    slots = log.config.block_size if log.config.allocator == PAGED else 1
+    return block_s * slots - float((log.duration_s * middle).sum())

@@ -180,3 +180,23 @@ class PrefixPool:
         if copies == []:
             del self._copies[key]
             self._copied[key] = False
+
+    def check(self) -> None:
+        """Assert, in time linear in the pool, that every hashed block is held or free, once, and found where it is."""
+        self._settle()
+        free, bare = self._queue.slots(), self._no_hash[: self._num_no_hash]
+        held = np.concatenate([NO_KEYS, *self._table.values()])
+        assert len(free) == len(self._queue) <= self.free <= self._usable, self.dump()
+        assert sorted({*free.tolist(), *bare.tolist(), *held.tolist()}) == list(range(self._usable)), self.dump()
+        assert len(free) + len(bare) + len(np.unique(held)) == self._usable, self.dump()
+        assert (np.bincount(held, minlength=self._usable)[held] == self._references[held]).all(), self.dump()
+        assert not self._references[free].any(), self.dump()
+        found = {int(slot) for slot in self._slot if slot != NOWHERE}
+        copies = [slot for slots in self._copies.values() for slot in slots]
+        hashed = [slot for slot in {*free.tolist(), *held.tolist()} if self._key[slot] != LOST]
+        assert sorted([*found, *copies]) == sorted(hashed), self.dump()
+
+    def dump(self) -> str:
+        """The whole state, for the message of a broken `check`."""
+        state = {"free": self.free, "queue": self._queue.slots(), "table": self._table, "copies": self._copies}
+        return "\n".join(f"{name}: {value}" for name, value in state.items())

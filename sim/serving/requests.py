@@ -16,10 +16,10 @@ class Requests:
 
     `known`: tokens to compute before the next output can be sampled: the prompt, and after a preemption the outputs so
     far. `last_pass`: tokens computed when the last output is sampled; that one never gets a slot. `seen`: the most
-    tokens that were ever computed, kept only for those that were preempted.
+    tokens that were ever computed, kept only for those that were preempted. `final`: prompt and answer together.
     """
 
-    def __init__(self, trace: Trace, config: ServingConfig, priority: Sequence[int] | None) -> None:
+    def __init__(self, trace: Trace, config: ServingConfig, priority: Sequence[int] | None, longest: int) -> None:
         if priority is not None and len(priority) != len(trace):
             raise UsageError(f"{len(priority)} priorities for {len(trace)} requests; accepted: one for each")
         self.arrival_s: list[float] = trace.arrival_s.tolist()
@@ -28,7 +28,8 @@ class Requests:
         self.last_pass: list[int] = (trace.total_tokens - 1).tolist()
         self.seen: dict[int, int] = {}
         self.priority = None if priority is None else list(priority)
-        servable = config.can_serve(trace.prompt_tokens, trace.output_tokens)
+        self.final: list[int] = trace.total_tokens.tolist()
+        servable = config.can_serve(trace.prompt_tokens, trace.output_tokens) & (trace.total_tokens <= longest)
         self.servable: list[int] = np.flatnonzero(servable).tolist()
 
     def __len__(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from pagesim.sim.serving.config import ServingConfig
+from pagesim.sim.serving.config import PAGED, ServingConfig
 from pagesim.sim.serving.pool import BlockPool
 from pagesim.sim.serving.record import Record, pack_admission
 from pagesim.sim.serving.requests import Requests
@@ -57,7 +57,7 @@ class Scheduler:
         self.quiet = True
         self.stop = NOBODY_WAITS
         self._admissions = 0
-        self._watermark = config.watermark_blocks
+        self._watermark = config.watermark_blocks * (1 if config.allocator == PAGED else config.block_size)
         self.most_decodes = min(config.max_num_seqs, config.token_budget)
 
     def schedule(self, now: float, head: int | None) -> None:

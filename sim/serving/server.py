@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 import simpy
 from simpy.events import NORMAL
 
+from pagesim.sim.allocators import AnyAllocator, Pool, allocator_class
 from pagesim.sim.serving.chains import HashChains
-from pagesim.sim.serving.config import ServingConfig
+from pagesim.sim.serving.config import PAGED, ServingConfig
+from pagesim.sim.serving.contiguous import ContiguousPool
 from pagesim.sim.serving.engine import Engine
 from pagesim.sim.serving.log import ServingLog
 from pagesim.sim.serving.pool import BlockPool, CountingPool
@@ -16,6 +18,7 @@ from pagesim.sim.serving.prefix_pool import PrefixPool
 from pagesim.sim.serving.record import Record
 from pagesim.sim.serving.requests import Requests
 from pagesim.sim.serving.running import Running
+from pagesim.sim.serving.samples import independent_samples
 from pagesim.sim.serving.scheduler import Scheduler
 from pagesim.sim.serving.steptime import StepTime
 from pagesim.sim.serving.waiting import Waiting, WaitingByPriority
@@ -35,14 +38,20 @@ def serve(
 ) -> ServingLog:
     """Serve every request of `trace` that can be served at all; the others are rejected on arrival.
 
+    Each of the `n` samples of a prompt is a request of its own, and the log has a row for each.
+
     `priority`: one number for each request, the least is served first; it goes with the policy "priority".
     `keep_steps`: keep what is needed to tell the blocks in use at every single step. `on_progress` is told of each
     PROGRESS_STEP requests that finish. Raises UsageError if there is not one priority for each request.
     """
-    requests = Requests(trace, config, priority)
+    trace = independent_samples(trace)
+    allocator = None if config.allocator == PAGED else _allocator(config)
+    longest = config.max_model_len if allocator is None else allocator.largest_request_tokens
+    requests = Requests(trace, config, priority, longest)
     record = Record.of(len(trace), keep_steps)
-    running = Running(requests.last_pass, config.block_size)
-    scheduler = Scheduler(config, requests, running, _waiting(requests, config), _pool(trace, config), record)
+    running = Running(requests.last_pass, config.block_size if allocator is None else None)
+    pool = _block_pool(trace, config) if allocator is None else ContiguousPool(allocator, requests.final)
+    scheduler = Scheduler(config, requests, running, _waiting(requests, config), pool, record)
     engine = Engine(scheduler, step_time)
     _Clock(engine, on_progress).run()
     return ServingLog.of(trace, config, requests, record)
@@ -55,10 +64,15 @@ def _waiting(requests: Requests, config: ServingConfig) -> Waiting:
     return Waiting(requests.servable, requests.arrival_s)
 
 
-def _pool(trace: Trace, config: ServingConfig) -> BlockPool:
+def _block_pool(trace: Trace, config: ServingConfig) -> BlockPool:
     if config.prefix_caching:
         return PrefixPool(config.usable_blocks, config.block_size, HashChains(trace, config.block_size))
     return CountingPool(config.usable_blocks, config.block_size)
+
+
+def _allocator(config: ServingConfig) -> AnyAllocator:
+    pool = Pool(config.usable_tokens, config.max_model_len, config.block_size)
+    return allocator_class(config.allocator)(pool)
 
 
 class _Tick(simpy.Event):
