@@ -180,7 +180,7 @@ def test_a_contiguous_pool_is_never_overfull_and_empties():
 
 
 def test_a_long_queue_costs_nothing_for_each_of_those_who_wait():
-    """Ten times the load at which the pool is full, and ten times that: as many stretches for each request, not more."""
+    """At ten times the load at which the pool is full, and ten times that, as many stretches for each request."""
     config = ServingConfig(num_blocks=1000)
     stretches = [len(serve(drawn(2000, rate), config, ConstantStep(0.02)).segments) for rate in (100.0, 1000.0)]
     assert stretches[1] < 1.05 * stretches[0]
