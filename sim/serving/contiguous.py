@@ -1,0 +1,57 @@
+"""The other allocators behind the same scheduler: each sequence gets one run of slots when it is admitted.
+
+Room for the whole answer is taken at once, so nobody is ever preempted, and what does not fit waits. The pool is
+counted in slots here, of which there are as many as in the usable blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pagesim.sim.allocators import AnyAllocator, OracleAllocator
+
+
+class ContiguousPool:
+    """An allocator as a BlockPool whose blocks are single slots."""
+
+    def __init__(self, allocator: AnyAllocator, final_tokens: Sequence[int]) -> None:
+        """`final_tokens`, by row: prompt and answer. Only an allocator that is an oracle is told."""
+        self._allocator, self._final = allocator, final_tokens
+        self.free = allocator.free_tokens
+
+    def find(self, row: int, tokens: int) -> int:
+        """Nothing is ever found."""
+        return 0
+
+    def place(self, row: int, whole: int, hit: int, computed: int, spare: int) -> bool:
+        """If the allocator has a run that is long enough, and leaves `spare` slots."""
+        allocator = self._allocator
+        if isinstance(allocator, OracleAllocator):
+            placed = allocator.place(row, whole, self._final[row])
+        else:
+            placed = allocator.place(row, whole)
+        if placed and allocator.free_tokens < spare:
+            allocator.release(row)
+            placed = False
+        self.free = allocator.free_tokens
+        return placed
+
+    def missing(self, before: int, computed: int) -> int:
+        """Nothing: the run was long enough from the start."""
+        return 0
+
+    def extend(self, row: int, before: int, computed: int) -> None:
+        """Into slots that it owns."""
+
+    def take(self, blocks: int) -> None:
+        """Answers grow into slots that they own."""
+        assert blocks == 0, blocks
+
+    def finish(self, row: int, computed: int) -> None:
+        """Release the run."""
+        self._allocator.release(row)
+        self.free = self._allocator.free_tokens
+
+    def preempt(self, row: int, computed: int) -> None:
+        """Never happens: nobody asks for more."""
+        raise AssertionError(f"request {row} was preempted from a contiguous pool")

@@ -1,0 +1,168 @@
+"""One step of vLLM 0.29's scheduler: who computes how many tokens, who is put back, who is let in.
+
+Source of the rules: vLLM 0.29, v1 scheduler, synchronous. A step in which every decode gets its token and nobody must
+go is done in a time that does not depend on how many decode; any other is walked, sequence by sequence (`walk`).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from pagesim.sim.serving.config import PAGED, ServingConfig
+from pagesim.sim.serving.pool import BlockPool
+from pagesim.sim.serving.record import Record, pack_admission
+from pagesim.sim.serving.requests import Requests
+from pagesim.sim.serving.running import Running
+from pagesim.sim.serving.waiting import Waiting
+
+
+class Stop(IntEnum):
+    """Why a step admitted nobody else."""
+
+    NOBODY_WAITS = 0
+    NO_BLOCKS = 1
+    NO_SEQUENCE = 2
+    NO_BUDGET = 3
+    PREEMPTED = 4
+
+
+NOBODY_WAITS, NO_BLOCKS, NO_SEQUENCE, NO_BUDGET, PREEMPTED = Stop
+
+
+class Scheduler:
+    """Holds the state of a run between steps; `schedule` leaves behind what the step computes.
+
+    `tokens`, `prefill_pairs`, `contexts` and `sequences` are as in `StepTime.seconds`; `decodes` of the sequences get a
+    token of their answer; among them `late` (rows) got none in the step before. `completing`: rows whose prompt, or
+    recomputation, ends with this step, so that it samples a token of theirs. `quiet`: nothing but decoding happened, so
+    the step may be repeated. `blocks`: taken for decodes. `stop`: why nobody else was admitted.
+    """
+
+    def __init__(
+        self,
+        config: ServingConfig,
+        requests: Requests,
+        running: Running,
+        waiting: Waiting,
+        pool: BlockPool,
+        record: Record,
+    ) -> None:
+        self.config, self.requests, self.running, self.waiting = config, requests, running, waiting
+        self.pool, self.record = pool, record
+        self.cap = config.long_prefill_threshold or config.max_model_len
+        self.completing: list[int] = []
+        self.late: list[int] = []
+        self.held_back: list[int] = []  # rows of decodes that the last step gave nothing
+        self.tokens = self.prefill_pairs = self.contexts = self.decodes = self.sequences = self.blocks = 0
+        self.quiet = True
+        self.stop = NOBODY_WAITS
+        self._admissions = 0
+        self._watermark = config.watermark_blocks * (1 if config.allocator == PAGED else config.block_size)
+        self.most_decodes = min(config.max_num_seqs, config.token_budget)
+
+    def schedule(self, now: float, head: int | None) -> None:
+        """Schedule the step that starts `now`, when `head` is the first of the queue."""
+        running = self.running
+        decodes = self.tokens = self.decodes = self.sequences = running.decoding
+        self.contexts = decodes * (running.step + 1) - running.base_sum
+        self.prefill_pairs = 0
+        self.quiet = True
+        self.completing = []
+        budget = self.config.token_budget - decodes
+        self.blocks = blocks = running.blocks_now()
+        if running.prefilling or blocks > self.pool.free or self.held_back:
+            self.quiet = False
+            left = self._busy_step(now, budget)
+            if left is None:
+                self.stop = PREEMPTED
+                return
+            budget = left
+        elif blocks:
+            self.pool.take(blocks)
+        self._admit(now, budget, head)
+
+    def _busy_step(self, now: float, budget: int) -> int | None:
+        """A step in which more than decoding happens to those that run. The budget left; None: someone had to go."""
+        chunks = self._chunks(budget)
+        if self.blocks + sum(missing for *_, missing in chunks) > self.pool.free:
+            from pagesim.sim.serving.walk import Walk
+
+            return Walk(self, now).run()
+        self.late, self.held_back = self.held_back, []
+        self.pool.take(self.blocks)
+        for number, before, tokens, _ in chunks:
+            row = self.running.rows[number]
+            self.pool.extend(row, before, before + tokens)
+            self.compute(number, row, before, tokens)
+            budget -= tokens
+        return budget
+
+    def _chunks(self, budget: int) -> list[tuple[int, int, int, int]]:
+        """(number, tokens before, tokens, blocks missing) of the prefills that go on, when all decodes are served.
+
+        The order of the list has no say. Nobody was let in behind a sequence but with budget that it left, and what a
+        sequence wants of a step never grows: so the budget is enough for all but the last, who takes what there is.
+        """
+        chunks, last = [], next(reversed(self.running.rows))
+        for number, before in self.running.prefilling.items():
+            wanted = min(self.requests.known[self.running.rows[number]] - before, self.cap)
+            tokens = min(wanted, budget)
+            assert tokens == wanted or number == last, (number, tokens, wanted, self.running.rows)
+            if tokens:
+                chunks.append((number, before, tokens, self.pool.missing(before, before + tokens)))
+            budget -= tokens
+        return chunks
+
+    def compute(self, number: int, row: int, before: int, tokens: int) -> None:
+        """Book a chunk of a prompt, or of a recomputation: `tokens` behind `before`."""
+        requests, running = self.requests, self.running
+        known, computed = requests.known[row], before + tokens
+        self.tokens += tokens
+        self.sequences += 1
+        if computed == known:
+            if before:
+                running.prefilling.pop(number, None)
+            running.decode(number, row, running.step + 1 - known)
+            self.completing.append(row)
+        else:
+            running.prefilling[number] = computed
+        if tokens == 1 and computed == known > requests.prompt[row]:
+            self.contexts += computed  # one more token of its answer is a decode, even of one that just came back
+        else:
+            self.prefill_pairs += tokens * before + tokens * (tokens + 1) // 2
+        if requests.seen and row in requests.seen:
+            seen = requests.seen[row]
+            self.record.recomputed_tokens += max(0, min(computed, seen) - before)
+            requests.seen[row] = max(computed, seen)
+
+    def _admit(self, now: float, budget: int, row: int | None) -> None:
+        """Let requests in from the front of the queue, `row`, up to the first that cannot be placed."""
+        waiting, pool, config, rows, cap = self.waiting, self.pool, self.config, self.running.rows, self.cap
+        left = config.max_num_seqs - len(rows)
+        while row is not None:
+            if not (left and budget):
+                self.stop = NO_BUDGET if left else NO_SEQUENCE
+                return
+            known = self.requests.known[row]
+            hit = pool.find(row, known) if config.prefix_caching else 0
+            tokens = known - hit if known - hit <= cap else cap
+            if tokens > budget:
+                if not config.chunked_prefill:
+                    self.stop = NO_BUDGET
+                    return
+                tokens = budget
+            computed = hit + tokens
+            whole = known if config.reserve_full_isl else computed
+            if not pool.place(row, whole, hit, computed, self._watermark if rows else 0):
+                self.stop = NO_BLOCKS
+                return
+            waiting.take()
+            self.quiet = False
+            number = self._admissions = self._admissions + 1
+            rows[number] = row
+            self.record.admissions += pack_admission(self.running.step, row, hit, known)
+            self.compute(number, row, hit, tokens)
+            budget -= tokens
+            left -= 1
+            row = waiting.head(now)
+        self.stop = NOBODY_WAITS if left and budget else NO_BUDGET if left else NO_SEQUENCE

@@ -1,0 +1,94 @@
+"""Figures by hand, against brute force, and against the judge."""
+
+import math
+
+import numpy as np
+import pytest
+from cases import cases
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stepper import Stepper
+
+from pagesim.sim.serving.config import ServingConfig
+from pagesim.sim.serving.figures import Distribution, figures, goodput_per_s, intervals
+from pagesim.sim.serving.server import serve
+from pagesim.sim.serving.steptime import ConstantStep
+from pagesim.sim.trace import Trace
+
+# Worked example 1 of the recordings' format, in steps of 2 s, with a fourth request that can never be served.
+TRACE = Trace(np.array([0.0, 0.0, 2.0, 2.0]), np.array([5, 9, 6, 31]), np.array([8, 6, 7, 3]))
+CONFIG = ServingConfig(num_blocks=9, block_size=4, token_budget=16, max_num_seqs=4, max_model_len=48)
+
+
+@pytest.fixture(scope="module")
+def log():
+    return serve(TRACE, CONFIG, ConstantStep(2.0))
+
+
+def test_times_of_the_worked_example(log):
+    assert log.rejected.tolist() == [False, False, False, True]
+    assert log.admitted_s[:3].tolist() == [0, 0, 2]
+    assert log.first_token_s[:3].tolist() == [2, 2, 4]
+    assert log.finish_s[:3].tolist() == [16, 12, 20]
+    assert np.isnan(log.finish_s[3])
+
+
+def test_figures_of_the_worked_example(log):
+    f = figures(log)
+    assert (f.requests, f.finished, f.unfinished, f.rejected, f.steps) == (4, 3, 0, 1, 10)
+    assert (f.preemptions, f.preempted_requests, f.recomputed_tokens, f.blocks_peak) == (1, 1, 8, 7)
+    assert f.span_s == 20
+    assert f.output_tokens_per_s == pytest.approx(21 / 20)
+    assert f.scheduled_tokens_per_s == pytest.approx(46 / 20)
+    assert (f.ttft_s.count, f.ttft_s.missing, f.ttft_s.max) == (3, 1, 2)
+    assert f.tpot_s.mean == pytest.approx((14 / 7 + 10 / 5 + 16 / 6) / 3)
+    assert (f.tpot_s.count, f.tpot_s.missing) == (3, 1)
+    assert f.e2e_s.mean == pytest.approx((16 + 12 + 18) / 3)
+    assert f.queueing_s.max == 0
+    # C gets its third output at 8 s and its fourth at 14 s; the other 17 intervals are one step long.
+    assert (f.itl_s.count, f.itl_s.max, f.itl_s.p50) == (18, 6, 2)
+    assert f.itl_s.mean == pytest.approx((17 * 2 + 6) / 18)
+    # C waits in step 4, which preempts, and in step 5, in which its blocks are not free.
+    assert f.waited_s == {"no blocks": 2, "max_num_seqs": 0, "token budget": 0, "preemption": 2}
+    assert f.blocks_mean == pytest.approx((5 + 7 + 7 + 7 + 7 + 7 + 6 + 6 + 3 + 3) / 10)
+
+
+def test_goodput_of_the_worked_example(log):
+    assert goodput_per_s(log, ttft_s=2, tpot_s=2) == pytest.approx(2 / 20)
+    assert goodput_per_s(log, ttft_s=2, tpot_s=3) == pytest.approx(3 / 20)
+    assert goodput_per_s(log, ttft_s=1.9, tpot_s=3) == 0
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.integers(0, 4)), max_size=30))
+def test_a_distribution_is_that_of_the_values_written_out(pairs):
+    values, counts = np.array([v for v, _ in pairs]), np.array([c for _, c in pairs], np.int64)
+    out = sorted(v for v, c in pairs for _ in range(c))
+    got = Distribution.of(values, 2, counts)
+    assert (got.count, got.missing) == (len(out), 2)
+    if out:
+        assert got.mean == pytest.approx(math.fsum(out) / len(out))
+        assert got.max == out[-1]
+        for name, share in (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)):
+            assert getattr(got, name) == out[math.ceil(share * len(out)) - 1]
+        plain = Distribution.of(np.array(out), 2)
+        assert (plain.count, plain.p50, plain.p99, plain.max) == (got.count, got.p50, got.p99, got.max)
+    else:
+        assert got.mean is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases())
+def test_intervals_are_those_of_the_judge(case):
+    trace, config, step_time, priority = case
+    judge = Stepper(trace, config, step_time, priority).run()
+    got = intervals(serve(trace, config, step_time, priority))
+    wanted = Distribution.of(np.array(judge.gaps), got.missing)
+    assert got.count == wanted.count
+    for name in ("mean", "p50", "p90", "p95", "p99", "max"):
+        assert getattr(got, name) == pytest.approx(getattr(wanted, name), abs=1e-9)
+
+
+def test_nothing_is_served_of_an_empty_trace():
+    empty = Trace(np.array([]), np.array([], int), np.array([], int))
+    f = figures(serve(empty, CONFIG, ConstantStep(1.0)))
+    assert (f.requests, f.steps, f.output_tokens_per_s, f.ttft_s.mean) == (0, 0, 0, None)
