@@ -1,0 +1,89 @@
+"""The rules of one serving run, decided: pool, budgets, admission, preemption, prefix caching. The defaults live here."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+from pagesim.sim.errors import UsageError
+from pagesim.sim.pool import NOTE_POOL
+
+Policy = Literal["fcfs", "priority"]
+Victim = Literal["last", "longest", "shortest", "fewest-blocks"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServingConfig:
+    """Everything that decides what the scheduler does; how long a step takes is a step-time model's business.
+
+    The names are vLLM's: `num_blocks` counts the null block, which no sequence gets (usable = num_blocks - 1);
+    `token_budget` is max_num_batched_tokens; `long_prefill_threshold` 0 means none; `watermark` is the share of
+    `num_blocks` that an admission must leave free while something runs. `policy` "priority" serves the least priority
+    number first, and preempts the greatest. `victim` other than "last" is a what-if that no engine measured has; with
+    "priority" it must stay "last".
+
+    Raises UsageError on values that make no sense.
+    """
+
+    num_blocks: int = NOTE_POOL.num_blocks
+    block_size: int = NOTE_POOL.block_size
+    token_budget: int = 2048
+    max_num_seqs: int = 256
+    max_model_len: int = 2048
+    prefix_caching: bool = False
+    chunked_prefill: bool = True
+    long_prefill_threshold: int = 0
+    reserve_full_isl: bool = True
+    watermark: float = 0.0
+    policy: Policy = "fcfs"
+    victim: Victim = "last"
+
+    def __post_init__(self) -> None:
+        for flag, value, low in (
+            ("--num-blocks", self.num_blocks, 2),
+            ("--block-size", self.block_size, 1),
+            ("--token-budget", self.token_budget, 1),
+            ("--max-num-seqs", self.max_num_seqs, 1),
+            ("--max-model-len", self.max_model_len, 2),
+            ("--long-prefill-threshold", self.long_prefill_threshold, 0),
+        ):
+            if value < low:
+                raise UsageError(f"{flag} {value}; accepted: {low} or more")
+        if not 0 <= self.watermark < 1:
+            raise UsageError(f"--watermark {self.watermark:g}; accepted: 0 or more and less than 1, a share of the pool")
+        for flag, word, accepted in (
+            ("--policy", self.policy, get_args(Policy)),
+            ("--victim", self.victim, get_args(Victim)),
+        ):
+            if word not in accepted:
+                raise UsageError(f"{flag} {word}; accepted: {', '.join(accepted)}")
+        if self.policy == "priority" and self.victim != "last":
+            raise UsageError(f"--policy priority and --victim {self.victim}: the policy chooses; accepted: --victim last")
+        if self.long_prefill_threshold and not self.chunked_prefill:
+            raise UsageError(
+                f"--long-prefill-threshold {self.long_prefill_threshold} and --no-chunked-prefill: a threshold cuts "
+                "prompts; accepted: one of the two"
+            )
+
+    @property
+    def usable_blocks(self) -> int:
+        """Blocks that sequences can get: all but the null block."""
+        return self.num_blocks - 1
+
+    @property
+    def watermark_blocks(self) -> int:
+        """Blocks that an admission must leave free while something runs; the null block counts in (vLLM)."""
+        return int(self.watermark * self.num_blocks)
+
+    def can_serve(self, prompt_tokens: int, output_tokens: int) -> bool:
+        """Whether a request could ever finish, alone in the pool. The last token sampled never needs a slot."""
+        longest_pass = prompt_tokens + output_tokens - 1
+        return (
+            prompt_tokens + output_tokens <= self.max_model_len
+            and -(-longest_pass // self.block_size) <= self.usable_blocks
+            and (self.chunked_prefill or longest_pass <= self.token_budget)
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values by name."""
+        return asdict(self)

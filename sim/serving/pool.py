@@ -1,0 +1,78 @@
+"""The pool of blocks as the scheduler sees it, and the simplest one: without prefix caching a count is enough.
+
+Blocks that carry no hash are interchangeable, so which of them a sequence gets changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class BlockPool(Protocol):
+    """What a scheduler asks of a pool. `row` names a request. Nothing changes where room is refused."""
+
+    free: int
+    """Blocks that can be had now, hashed ones among them."""
+
+    def find(self, row: int, tokens: int) -> int:
+        """Tokens of the first `tokens` of a request that the prefix cache holds, fewer than `tokens`."""
+
+    def place(self, row: int, whole: int, hit: int, computed: int, spare: int) -> bool:
+        """Admit a request whose first `hit` tokens were just found: take blocks up to `computed` tokens.
+
+        False unless the blocks for `whole` tokens could be had now and `spare` be left.
+        """
+
+    def missing(self, before: int, computed: int) -> int:
+        """Blocks that a sequence of `before` tokens must get to hold `computed`."""
+
+    def extend(self, row: int, before: int, computed: int) -> None:
+        """A chunk of a prompt: the blocks from `before` to `computed` tokens, which must be free."""
+
+    def take(self, blocks: int) -> None:
+        """Blocks for answers that grow, which must be free."""
+
+    def finish(self, row: int, computed: int) -> None:
+        """Take back all that a request holds, `computed` tokens, for good."""
+
+    def preempt(self, row: int, computed: int) -> None:
+        """Take back all that a request holds; it will return and look for it."""
+
+
+class CountingPool:
+    """A pool of interchangeable blocks: a number."""
+
+    def __init__(self, usable_blocks: int, block_size: int) -> None:
+        self.free = usable_blocks
+        self._size = block_size
+
+    def find(self, row: int, tokens: int) -> int:
+        """Nothing is ever found."""
+        return 0
+
+    def place(self, row: int, whole: int, hit: int, computed: int, spare: int) -> bool:
+        """By count."""
+        if -(-whole // self._size) > self.free - spare:
+            return False
+        self.free -= -(-computed // self._size)
+        return True
+
+    def missing(self, before: int, computed: int) -> int:
+        """By count."""
+        return -(-computed // self._size) - -(-before // self._size)
+
+    def extend(self, row: int, before: int, computed: int) -> None:
+        """By count."""
+        self.free -= self.missing(before, computed)
+
+    def take(self, blocks: int) -> None:
+        """By count."""
+        self.free -= blocks
+
+    def finish(self, row: int, computed: int) -> None:
+        """By count."""
+        self.free += -(-computed // self._size)
+
+    def preempt(self, row: int, computed: int) -> None:
+        """By count."""
+        self.free += -(-computed // self._size)

@@ -1,0 +1,121 @@
+"""The running list, kept so that a step in which everybody gains a token costs nothing for each of them.
+
+`step` counts the steps done. A sequence that decodes has computed `step - base` tokens, so its record does not change
+from step to step; it is due to finish when `step` reaches `base + last_pass`, and takes a block in each step whose
+number is congruent to `base`. Sequences still in prefill are few and are kept one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+NUMBER_BITS = 40  # of an entry of `_ends`: the finishing step above, the number of the admission below
+NUMBER_MASK = (1 << NUMBER_BITS) - 1
+
+
+class Running:
+    """Sequences that are in the batch, by number of admission, which is their order in the list.
+
+    `rows`: number -> row of the trace. `prefilling`: number -> tokens computed. `decoding` counts the others, and
+    `taking[p]` those among them that take a block in each step congruent to p modulo the block size; it is empty if
+    decodes never take any.
+    """
+
+    def __init__(self, last_pass: list[int], block_size: int | None) -> None:
+        self.step = 0
+        self.rows: dict[int, int] = {}
+        self.prefilling: dict[int, int] = {}
+        self.decoding = 0
+        self.base: list[int] = [0] * len(last_pass)
+        self.base_sum = 0
+        self.taking = [0] * (block_size or 0)
+        self._last_pass = last_pass  # by row: tokens computed when the last output is sampled
+        self._ends: list[int] = []
+
+    @property
+    def contexts(self) -> int:
+        """Keys that the decodes attend to in the step to come, each its own token's among them."""
+        return self.decoding * (self.step + 1) - self.base_sum
+
+    def decode(self, number: int, base: int) -> None:
+        """From the step after this one on the sequence decodes; `base` is that step less the tokens computed then."""
+        row = self.rows[number]
+        self.base[row] = base
+        self.base_sum += base
+        self.decoding += 1
+        if self.taking:
+            self.taking[base % len(self.taking)] += 1
+        heappush(self._ends, (base + self._last_pass[row]) << NUMBER_BITS | number)
+
+    def leave(self, number: int) -> int:
+        """Take a sequence out of the list, and give its row."""
+        row = self.rows.pop(number)
+        if self.prefilling.pop(number, None) is None:
+            self._stop_decoding(row)
+        return row
+
+    def hold_back(self, number: int) -> None:
+        """A decode gets no token in this step: all its future is one step later."""
+        base = self.base[self.rows[number]]
+        self._stop_decoding(self.rows[number])
+        self.decode(number, base + 1)
+
+    def _stop_decoding(self, row: int) -> None:
+        base = self.base[row]
+        self.decoding -= 1
+        self.base_sum -= base
+        if self.taking:
+            self.taking[base % len(self.taking)] -= 1
+
+    def take_finished(self) -> Iterator[int]:
+        """Take out those whose last output was sampled in the step just done, in the order of the list: their rows."""
+        ends, due = self._ends, (self.step + 1) << NUMBER_BITS
+        while ends and ends[0] < due:
+            number = heappop(ends) & NUMBER_MASK
+            row = self.rows.get(number)
+            if row is not None and self.base[row] + self._last_pass[row] == self.step:
+                del self.rows[number]
+                self._stop_decoding(row)
+                yield row
+
+    def steps_to_finish(self) -> int:
+        """How many steps until the first of the decodes finishes; there must be one."""
+        ends = self._ends
+        while True:
+            end, number = ends[0] >> NUMBER_BITS, ends[0] & NUMBER_MASK
+            row = self.rows.get(number)
+            if row is not None and self.base[row] + self._last_pass[row] == end:
+                return end - self.step
+            heappop(ends)  # it was preempted or held back since
+
+    def blocks_now(self) -> int:
+        """Blocks that the decodes take in the step to come."""
+        return self.taking[self.step % len(self.taking)] if self.taking else 0
+
+    def blocks_in(self, steps: int) -> int:
+        """Blocks that the decodes take in the next `steps` steps."""
+        taking = self.taking
+        if not taking:
+            return 0
+        rounds, rest = divmod(steps, len(taking))
+        first = self.step % len(taking)
+        wrapped = first + rest - len(taking)
+        some = sum(taking[first : first + rest]) if wrapped <= 0 else self.decoding - sum(taking[wrapped:first])
+        return rounds * self.decoding + some
+
+    def blocks_by_step(self) -> tuple[int, ...]:
+        """Blocks that the decodes take in the step to come and each one after; it repeats."""
+        first = self.step % len(self.taking) if self.taking else 0
+        return (*self.taking[first:], *self.taking[:first])
+
+    def steps_within(self, free: int, steps: int) -> int:
+        """The most steps, up to `steps`, for which `free` blocks are enough."""
+        if self.blocks_in(steps) <= free:
+            return steps
+        rounds, left = divmod(free, self.decoding)
+        within, size = rounds * len(self.taking), len(self.taking)
+        while within < steps and (taken := self.taking[(self.step + within) % size]) <= left:
+            left -= taken
+            within += 1
+        return within

@@ -1,0 +1,166 @@
+"""One step of vLLM 0.29's scheduler: who computes how many tokens, who is put back, who is let in.
+
+Source of the rules: vLLM 0.29, v1 scheduler, synchronous. A step in which every decode gets its token and nobody must
+go is done in a time that does not depend on how many decode; any other is walked, sequence by sequence (`walk`).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from pagesim.sim.serving.config import ServingConfig
+from pagesim.sim.serving.pool import BlockPool
+from pagesim.sim.serving.record import Record
+from pagesim.sim.serving.requests import Requests
+from pagesim.sim.serving.running import Running
+from pagesim.sim.serving.steptime import pairs
+from pagesim.sim.serving.waiting import Waiting
+
+
+class Stop(IntEnum):
+    """Why a step admitted nobody else."""
+
+    NOBODY_WAITS = 0
+    NO_BLOCKS = 1
+    NO_SEQUENCE = 2
+    NO_BUDGET = 3
+    PREEMPTED = 4
+
+
+NOBODY_WAITS, NO_BLOCKS, NO_SEQUENCE, NO_BUDGET, PREEMPTED = Stop
+
+
+class Scheduler:
+    """Holds the state of a run between steps; `schedule` leaves behind what the step computes.
+
+    `tokens`, `prefill_pairs`, `contexts` and `sequences` are as in `StepTime.seconds`; `decodes` of the sequences get a
+    token of their answer; among them `late` (rows) got none in the step before. `completing`: rows whose prompt, or
+    recomputation, ends with this step, so that it samples a token of theirs. `quiet`: nothing but decoding happened, so
+    the step may be repeated. `blocks`: taken for decodes. `stop`: why nobody else was admitted.
+    """
+
+    def __init__(
+        self, config: ServingConfig, requests: Requests, running: Running, waiting: Waiting, pool: BlockPool, record: Record
+    ) -> None:
+        self.config, self.requests, self.running, self.waiting = config, requests, running, waiting
+        self.pool, self.record = pool, record
+        self.cap = config.long_prefill_threshold or config.max_model_len
+        self.completing: list[int] = []
+        self.late: list[int] = []
+        self.held_back: list[int] = []  # rows of decodes that the last step gave nothing
+        self.tokens = self.prefill_pairs = self.contexts = self.decodes = self.sequences = self.blocks = 0
+        self.quiet = True
+        self.stop = NOBODY_WAITS
+        self._admissions = 0
+        self._watermark = config.watermark_blocks
+
+    def schedule(self, now: float) -> None:
+        """Schedule the step that starts `now`."""
+        running = self.running
+        decodes = self.tokens = self.decodes = self.sequences = running.decoding
+        self.contexts = running.contexts
+        self.prefill_pairs = 0
+        self.quiet = True
+        if self.completing:
+            self.completing = []
+        budget = self.config.token_budget - decodes
+        self.blocks = blocks = running.blocks_now()
+        if running.prefilling or self.held_back or budget < 0 or blocks > self.pool.free:
+            self.quiet = False
+            left = self._busy_step(now, budget)
+            if left is None:
+                self.stop = PREEMPTED
+                return
+            budget = left
+        elif blocks:
+            self.pool.take(blocks)
+        self._admit(now, budget)
+
+    def _busy_step(self, now: float, budget: int) -> int | None:
+        """A step in which more than decoding happens to those that run. The budget left; None: someone had to go."""
+        chunks = self._chunks(budget)
+        if chunks is None or self.blocks + sum(missing for *_, missing in chunks) > self.pool.free:
+            from pagesim.sim.serving.walk import Walk
+
+            return Walk(self, now).run()
+        self.late, self.held_back = self.held_back, []
+        self.pool.take(self.blocks)
+        for number, before, tokens, _ in chunks:
+            self.pool.extend(self.running.rows[number], before, before + tokens)
+            self.compute(number, before, tokens)
+            budget -= tokens
+        return budget
+
+    def _chunks(self, budget: int) -> list[tuple[int, int, int, int]] | None:
+        """(number, tokens before, tokens, blocks missing) of the prefills that go on, when all decodes are served.
+
+        None if their order in the list has a say: one is cut short by the budget though others come behind it.
+        """
+        if budget < 0:
+            return None
+        chunks, last = [], next(reversed(self.running.rows))
+        for number, before in self.running.prefilling.items():
+            wanted = min(self.requests.known[self.running.rows[number]] - before, self.cap)
+            tokens = min(wanted, budget)
+            if tokens < wanted and number != last:
+                return None
+            if tokens:
+                chunks.append((number, before, tokens, self.pool.missing(before, before + tokens)))
+            budget -= tokens
+        return chunks
+
+    def compute(self, number: int, before: int, tokens: int) -> None:
+        """Book a chunk of a prompt, or of a recomputation: `tokens` behind `before`."""
+        requests, running = self.requests, self.running
+        row = running.rows[number]
+        known, computed = requests.known[row], before + tokens
+        self.tokens += tokens
+        self.sequences += 1
+        if computed == known:
+            running.prefilling.pop(number, None)
+            running.decode(number, running.step + 1 - known)
+            self.completing.append(row)
+        else:
+            running.prefilling[number] = computed
+        if tokens == 1 and computed == known > requests.prompt[row]:
+            self.contexts += computed  # one more token of its answer is a decode, even of one that just came back
+        else:
+            self.prefill_pairs += pairs(before, tokens)
+        if row in requests.seen:
+            seen = requests.seen[row]
+            self.record.recomputed_tokens += max(0, min(computed, seen) - before)
+            requests.seen[row] = max(computed, seen)
+
+    def _admit(self, now: float, budget: int) -> None:
+        """Let requests in from the front of the queue, up to the first that cannot be placed."""
+        running, waiting, pool, config = self.running, self.waiting, self.pool, self.config
+        while True:
+            if len(running.rows) >= config.max_num_seqs:
+                self.stop = NO_SEQUENCE
+                return
+            if budget <= 0:
+                self.stop = NO_BUDGET
+                return
+            row = waiting.head(now)
+            if row is None:
+                self.stop = NOBODY_WAITS
+                return
+            known = self.requests.known[row]
+            hit = pool.find(row, known)
+            tokens = min(known - hit, self.cap)
+            if tokens > budget:
+                if not config.chunked_prefill:
+                    self.stop = NO_BUDGET
+                    return
+                tokens = budget
+            whole = known if config.reserve_full_isl else hit + tokens
+            if not pool.place(row, whole, hit, hit + tokens, self._watermark if running.rows else 0):
+                self.stop = NO_BLOCKS
+                return
+            waiting.take()
+            self.quiet = False
+            self._admissions += 1
+            running.rows[self._admissions] = row
+            self.record.admissions.extend((running.step, row, hit, known))
+            self.compute(self._admissions, hit, tokens)
+            budget -= tokens

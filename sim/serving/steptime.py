@@ -1,0 +1,101 @@
+"""How long one step takes: a constant, or a form linear in what the step computes.
+
+A model sees four sums over the step, not the sequences. Left out: anything that depends on how the work is spread over
+sequences, such as padding, and what happens on the host between steps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from pagesim.sim.errors import UsageError
+
+
+class StepTime(Protocol):
+    """A step-time model. It must be linear in `decode_contexts`, so that k quiet steps in a row have a closed form."""
+
+    def seconds(self, tokens: int, prefill_pairs: int, decode_contexts: int, sequences: int) -> float:
+        """Duration of one step, > 0.
+
+        `tokens`: all that are computed. `prefill_pairs`: pairs of query and key over the chunks of prompts (see
+        `pairs`). `decode_contexts`: keys that the sequences which compute one token more of their answer attend to,
+        that token's own among them. `sequences`: how many compute anything.
+        """
+
+    def growth_s(self, sequences: int) -> float:
+        """How much longer each step is than the one before, while `sequences` decode and nothing else happens."""
+
+
+def pairs(behind: int, tokens: int) -> int:
+    """Query-key pairs of a chunk of `tokens` behind `behind` tokens: each attends to all before it, and to itself."""
+    return tokens * behind + tokens * (tokens + 1) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantStep:
+    """Every step takes `step_s`, whatever it computes."""
+
+    step_s: float
+
+    def __post_init__(self) -> None:
+        if not (self.step_s > 0 and math.isfinite(self.step_s)):
+            raise UsageError(f"step time {self.step_s:g} s; accepted: more than 0")
+
+    def seconds(self, tokens: int, prefill_pairs: int, decode_contexts: int, sequences: int) -> float:
+        """Always the same."""
+        return self.step_s
+
+    def growth_s(self, sequences: int) -> float:
+        """None."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LinearStep:
+    """base + per_token*tokens + per_pair*(prefill pairs + 2*decode contexts) + per_sequence*sequences, all in seconds.
+
+    The 2: the attention kernel that this form was found on works with 14 rows of 16 in prefill, and 7 in decode.
+    """
+
+    base_s: float
+    per_token_s: float
+    per_pair_s: float
+    per_sequence_s: float
+
+    def __post_init__(self) -> None:
+        for name in ("per_token_s", "per_pair_s", "per_sequence_s"):
+            if not (getattr(self, name) >= 0 and math.isfinite(getattr(self, name))):
+                raise UsageError(f"step time {name} {getattr(self, name):g}; accepted: 0 or more")
+        if not (self.base_s > 0 and math.isfinite(self.base_s)):
+            raise UsageError(f"step time base_s {self.base_s:g}; accepted: more than 0")
+
+    def seconds(self, tokens: int, prefill_pairs: int, decode_contexts: int, sequences: int) -> float:
+        """The form."""
+        return (
+            self.base_s
+            + self.per_token_s * tokens
+            + self.per_pair_s * (prefill_pairs + 2 * decode_contexts)
+            + self.per_sequence_s * sequences
+        )
+
+    def growth_s(self, sequences: int) -> float:
+        """Every context grows by one."""
+        return 2 * self.per_pair_s * sequences
+
+
+def parse_step_time(text: str) -> StepTime:
+    """`constant:S` (seconds), or `linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE` (seconds). Raises UsageError."""
+    kind, _, rest = text.partition(":")
+    try:
+        values = [float(part) for part in rest.split(":")]
+    except ValueError:
+        values = []
+    if kind == "constant" and len(values) == 1:
+        return ConstantStep(values[0])
+    if kind == "linear" and len(values) == 4:
+        return LinearStep(*values)
+    raise UsageError(
+        f"step time '{text}'; accepted: constant:SECONDS, or linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE in seconds"
+    )

@@ -1,0 +1,294 @@
+"""The judge: the scheduler one step, one token, one block at a time, with real block numbers and literal tokens.
+
+Written for clearness from the rules alone; it shares no mechanism with `pagesim.sim.serving`, only the configuration,
+the step-time model and the trace. Slow on purpose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pagesim.sim.serving.config import ServingConfig
+from pagesim.sim.serving.steptime import StepTime
+from pagesim.sim.trace import Trace
+
+
+@dataclass(eq=False)
+class Request:
+    row: int
+    arrival_s: float
+    tokens: list[Any]  # all known: the prompt, then outputs as they are sampled
+    prompt_tokens: int
+    output_tokens: int
+    salt: Any
+    adapter: Any
+    priority: int = 0
+    computed: int = 0
+    table: list[Block] = field(default_factory=list)
+    seen: int = 0  # high-water mark of computed positions
+    sampled_s: list[float] = field(default_factory=list)
+    admitted_s: float | None = None
+    returns: bool = False
+    hashes: list[Any] = field(default_factory=list)
+
+    def hash_of(self, number: int, size: int) -> Any:
+        """Hash of the block `number`: interned ids, so that equal numbers mean equal beginnings."""
+        while len(self.hashes) <= number:
+            k = len(self.hashes)
+            parent = self.hashes[-1] if self.hashes else None
+            extras = (self.adapter, self.salt if k == 0 else None)
+            key = (parent, tuple(self.tokens[k * size : (k + 1) * size]), extras)
+            self.hashes.append(INTERNED.setdefault(key, len(INTERNED)))
+        return self.hashes[number]
+
+
+INTERNED: dict[Any, int] = {}
+
+
+@dataclass(eq=False)
+class Block:
+    references: int = 0
+    hash: Any = None
+
+
+class Pool:
+    def __init__(self, config: ServingConfig) -> None:
+        self.size, self.caching = config.block_size, config.prefix_caching
+        self.blocks = [Block() for _ in range(config.num_blocks - 1)]
+        self.free = list(self.blocks)
+        self.cached: dict[Any, list[Block]] = {}
+
+    def allocate(self) -> Block:
+        block = self.free.pop(0)
+        if block.hash is not None:
+            copies = self.cached[block.hash]
+            copies.remove(block)
+            if not copies:
+                del self.cached[block.hash]
+            block.hash = None
+        block.references = 1
+        return block
+
+    def release(self, request: Request) -> None:
+        plain = []
+        for block in reversed(request.table):
+            block.references -= 1
+            if block.references == 0:
+                if block.hash is None:
+                    plain.append(block)
+                else:
+                    self.free.append(block)
+        self.free[:0] = plain
+        request.table = []
+
+    def lookup(self, request: Request) -> list[Block]:
+        found: list[Block] = []
+        if self.caching:
+            for number in range((len(request.tokens) - 1) // self.size):
+                copies = self.cached.get(request.hash_of(number, self.size))
+                if not copies:
+                    break
+                found.append(copies[0])
+        return found
+
+    def hash_full(self, request: Request, computed: int) -> None:
+        if self.caching:
+            for number in range(computed // self.size):
+                block = request.table[number]
+                if block.hash is None:
+                    block.hash = request.hash_of(number, self.size)
+                    self.cached.setdefault(block.hash, []).append(block)
+
+    def check(self, running: list[Request]) -> None:
+        held = {id(block) for request in running for block in request.table}
+        assert len(held) + len(self.free) == len(self.blocks)
+        assert not held & {id(block) for block in self.free}
+
+
+class Stepper:
+    def __init__(
+        self, trace: Trace, config: ServingConfig, step_time: StepTime, priority: list[int] | None = None
+    ) -> None:
+        self.config, self.step_time, self.trace = config, step_time, trace
+        self.pool = Pool(config)
+        self.requests = [self.request(row, priority) for row in range(len(trace))]
+        self.rejected = [r for r in self.requests if not self.can_serve(r)]
+        self.coming = [r for r in self.requests if self.can_serve(r)]
+        self.waiting: list[Request] = []
+        self.running: list[Request] = []
+        self.rows: list[dict[str, Any]] = []
+        self.gaps: list[float] = []
+        self.totals = dict.fromkeys(
+            ("preemptions", "scheduled_tokens", "sampled_tokens", "recomputed_tokens", "prefix_queries_first",
+             "prefix_hits_first", "prefix_queries_return", "prefix_hits_return"), 0
+        )  # fmt: skip
+        self.now = 0.0
+
+    def request(self, row: int, priority: list[int] | None) -> Request:
+        trace = self.trace
+        prompt = int(trace.prompt_tokens[row])
+        if trace.hash_ids is None:
+            tokens: list[Any] = [("prompt", row, j) for j in range(prompt)]
+        else:
+            ids, each = trace.hash_ids[row].tolist(), trace.hash_block_tokens
+            assert each is not None
+            tokens = [(ids[j // each], j % each) for j in range(prompt)]
+        salt = None if trace.cache_salt is None else trace.cache_salt[row]
+        adapter = None if trace.adapter is None else trace.adapter[row]
+        of = 0 if priority is None else priority[row]
+        return Request(
+            row, float(trace.arrival_s[row]), tokens, prompt, int(trace.output_tokens[row]), salt, adapter, of
+        )
+
+    def can_serve(self, r: Request) -> bool:
+        c = self.config
+        passes = r.prompt_tokens + r.output_tokens - 1
+        return (
+            r.prompt_tokens + r.output_tokens <= c.max_model_len
+            and -(-passes // c.block_size) < c.num_blocks
+            and (c.chunked_prefill or passes <= c.token_budget)
+        )
+
+    def run(self) -> Stepper:
+        while self.coming or self.waiting or self.running:
+            if not self.waiting and not self.running:
+                self.now = max(self.now, self.coming[0].arrival_s)
+            while self.coming and self.coming[0].arrival_s <= self.now:
+                self.waiting.append(self.coming.pop(0))
+            self.step()
+        return self
+
+    def step(self) -> None:
+        c = self.config
+        self.budget = c.token_budget
+        self.grants: dict[Request, int] = {}
+        preempted: list[Request] = []
+        admitted: list[tuple[int, int]] = []
+        index = 0
+        while index < len(self.running) and self.budget > 0:
+            request = self.running[index]
+            new = len(request.tokens) - request.computed
+            if c.long_prefill_threshold:
+                new = min(new, c.long_prefill_threshold)
+            new = min(new, self.budget, c.max_model_len - request.computed - 1)
+            missing = -(-(request.computed + new) // c.block_size) - len(request.table)
+            gone = False
+            while missing > len(self.pool.free):
+                victim = self.victim()
+                place = self.running.index(victim)
+                self.running.remove(victim)
+                if victim in self.grants:
+                    self.budget += self.grants.pop(victim)
+                if place < index:
+                    index -= 1
+                self.pool.release(victim)
+                victim.computed, victim.returns = 0, True
+                preempted.append(victim)
+                self.waiting.insert(0, victim)
+                if victim is request:
+                    gone = True
+                    break
+            if gone:
+                break
+            request.table += [self.pool.allocate() for _ in range(missing)]
+            self.pool.hash_full(request, request.computed + new)
+            self.grants[request] = new
+            self.budget -= new
+            index += 1
+        if not preempted:
+            while self.waiting and self.budget > 0 and len(self.running) < c.max_num_seqs:
+                if c.policy == "priority":
+                    self.waiting.sort(key=lambda r: (r.priority, r.row))
+                hit = self.admit(self.waiting[0])
+                if hit is None:
+                    break
+                admitted.append((self.running[-1].row, hit))
+        self.finish_step(preempted, admitted)
+
+    def victim(self) -> Request:
+        if self.config.policy == "priority":
+            return max(self.running, key=lambda r: (r.priority, r.row))
+        if self.config.victim == "last":
+            return self.running[-1]
+        newest = list(reversed(self.running))
+        if self.config.victim == "fewest-blocks":
+            return min(newest, key=lambda r: len(r.table))
+        pick = max if self.config.victim == "longest" else min
+        return pick(newest, key=lambda r: len(r.tokens))
+
+    def admit(self, request: Request) -> int | None:
+        c, pool = self.config, self.pool
+        found = pool.lookup(request)
+        hit = len(found) * c.block_size
+        new = len(request.tokens) - hit
+        if c.long_prefill_threshold:
+            new = min(new, c.long_prefill_threshold)
+        if not c.chunked_prefill and new > self.budget:
+            return None
+        new = min(new, self.budget)
+        spare = int(c.watermark * c.num_blocks) if self.running else 0
+        idle = sum(block.references == 0 for block in found)
+        whole = len(request.tokens) if c.reserve_full_isl else hit + new
+        if -(-whole // c.block_size) - len(found) + idle > len(pool.free) - spare:
+            return None
+        for block in found:
+            if block.references == 0:
+                pool.free.remove(block)
+            block.references += 1
+        request.table = found + [
+            pool.allocate() for _ in range(-(-(hit + new) // c.block_size) - len(found))
+        ]
+        request.computed = hit
+        pool.hash_full(request, hit + new)
+        self.grants[request] = new
+        self.budget -= new
+        self.waiting.pop(0)
+        self.running.append(request)
+        if c.prefix_caching:
+            kind = "return" if request.returns else "first"
+            self.totals[f"prefix_queries_{kind}"] += len(request.tokens)
+            self.totals[f"prefix_hits_{kind}"] += hit
+        if request.admitted_s is None:
+            request.admitted_s = self.now
+        return hit
+
+    def finish_step(self, preempted: list[Request], admitted: list[tuple[int, int]]) -> None:
+        pool = self.pool
+        pool.check(self.running)
+        assert len(self.running) <= self.config.max_num_seqs
+        row = {
+            "step": len(self.rows), "t": self.now, "running": len(self.running), "waiting": len(self.waiting),
+            "scheduled_tokens": sum(self.grants.values()), "blocks_used": len(pool.blocks) - len(pool.free),
+            "admitted": [list(pair) for pair in admitted], "preempted": [r.row for r in preempted],
+        }  # fmt: skip
+        tokens = pairs = contexts = 0
+        for request, new in self.grants.items():
+            start = request.computed
+            decoding = len(request.tokens) > request.prompt_tokens and start == len(request.tokens) - 1
+            tokens += new
+            if decoding:
+                contexts += start + 1
+            else:
+                pairs += new * start + new * (new + 1) // 2
+            self.totals["recomputed_tokens"] += max(0, min(start + new, request.seen) - start)
+            request.seen = max(request.seen, start + new)
+            request.computed += new
+        self.totals["scheduled_tokens"] += tokens
+        self.totals["preemptions"] += len(preempted)
+        self.now += self.step_time.seconds(tokens, pairs, contexts, len(self.grants))
+        finished = []
+        for request in list(self.running):
+            if request in self.grants and request.computed == len(request.tokens):
+                request.tokens.append(("output", request.row, len(request.sampled_s)))
+                if request.sampled_s:
+                    self.gaps.append(self.now - request.sampled_s[-1])
+                request.sampled_s.append(self.now)
+                self.totals["sampled_tokens"] += 1
+                if len(request.sampled_s) == request.output_tokens:
+                    finished.append(request)
+        for request in finished:
+            self.running.remove(request)
+            pool.release(request)
+        row["finished"] = [request.row for request in finished]
+        self.rows.append(row)
