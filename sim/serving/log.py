@@ -76,6 +76,23 @@ class ServingLog:
         """Steps in which something was running, or waited for room."""
         return int(self.segments["steps"].sum())
 
+    def totals(self) -> dict[str, int]:
+        """Sums over the run, by the names of the recordings' format, `steps` apart: idle time has no steps here."""
+        segments, returns = self.segments, self.is_return
+        totals = {
+            "preemptions": len(self.preemptions),
+            "scheduled_tokens": int((segments["tokens"] * segments["steps"]).sum()),
+            "sampled_tokens": int(self.output_tokens[~np.isnan(self.finish_s)].sum()),
+            "recomputed_tokens": self.recomputed_tokens,
+            "peak_blocks_used": int(segments["blocks_last"].max(initial=0)),
+            "peak_running": int(segments["running"].max(initial=0)),
+        }
+        for kind, of in (("first", ~returns), ("return", returns)):
+            for name, column in (("queries", "known_tokens"), ("hits", "hit_tokens")):
+                found = int(self.admissions[column][of].sum())
+                totals[f"prefix_{name}_{kind}"] = found if self.config.prefix_caching else 0
+        return totals
+
     @property
     def is_return(self) -> NDArray[np.bool_]:
         """Whether an admission is of a request that had been preempted, bool [admissions]."""

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 import simpy
 from simpy.events import NORMAL
 
+from pagesim.sim.serving.chains import HashChains
 from pagesim.sim.serving.config import ServingConfig
 from pagesim.sim.serving.engine import Engine
 from pagesim.sim.serving.log import ServingLog
 from pagesim.sim.serving.pool import BlockPool, CountingPool
+from pagesim.sim.serving.prefix_pool import PrefixPool
 from pagesim.sim.serving.record import Record
 from pagesim.sim.serving.requests import Requests
 from pagesim.sim.serving.running import Running
@@ -56,6 +58,8 @@ def _waiting(requests: Requests, config: ServingConfig) -> Waiting:
 
 
 def _pool(trace: Trace, config: ServingConfig) -> BlockPool:
+    if config.prefix_caching:
+        return PrefixPool(config.usable_blocks, config.block_size, HashChains(trace, config.block_size))
     return CountingPool(config.usable_blocks, config.block_size)
 
 

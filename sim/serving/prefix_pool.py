@@ -1,0 +1,164 @@
+"""A pool of blocks that can be found again by what is in them: automatic prefix caching.
+
+Blocks without a hash are interchangeable, so they are only counted; a block gets a slot when it gets its hash. The
+free list has the plain ones first and the hashed ones behind, in the order in which they were freed; so a hash is lost
+only when no plain block is left. An answer's blocks can be found by nobody but the same request after a preemption:
+their hashes are not made until they are freed. Source of the rules: vLLM 0.29, block pool and KV-cache manager.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pagesim.sim.serving.chains import NO_KEYS, HashChains
+from pagesim.sim.serving.lru import FreeQueue
+from pagesim.sim.trace import Ints
+
+NOWHERE = -1
+LOST = -1  # the key of a block whose like will never be asked for again
+
+
+class PrefixPool:
+    """Blocks with identities, as far as they matter. A BlockPool."""
+
+    def __init__(self, usable_blocks: int, block_size: int, chains: HashChains) -> None:
+        self.free = usable_blocks
+        self._usable, self._size, self._chains = usable_blocks, block_size, chains
+        self._queue = FreeQueue(usable_blocks)
+        self._references = np.zeros(usable_blocks, np.int64)  # by slot
+        self._key = np.full(usable_blocks, LOST, np.int64)  # by slot
+        self._no_hash = np.arange(usable_blocks)  # slots that carry no hash: the first `_num_no_hash`
+        self._num_no_hash = usable_blocks
+        self._slot = np.full(1024, NOWHERE, np.int64)  # by key: the copy that was inserted first
+        self._copies: dict[int, list[int]] = {}  # by key: the other copies, by age
+        self._copied = np.zeros(1024, np.bool_)  # by key: whether there are any
+        self._keys_of: dict[int, Ints] = {}  # by row: the chain, as far as it may be found
+        self._table: dict[int, Ints] = {}  # by row: slots of its hashed blocks, which come first
+        self._found: Ints = NO_KEYS
+
+    def find(self, row: int, tokens: int) -> int:
+        """The longest hit: whole blocks, and at least one token left to compute."""
+        keys = self._chain(row)[: (tokens - 1) // self._size]
+        if not len(keys) or self._slot[keys[0]] == NOWHERE:
+            return 0
+        slots = self._slot[keys]
+        missing = slots == NOWHERE
+        self._found = slots[: int(missing.argmax())] if missing.any() else slots
+        return len(self._found) * self._size
+
+    def place(self, row: int, whole: int, hit: int, computed: int, spare: int) -> bool:
+        """A hit block that lay in the free list leaves it; one that a live sequence holds costs nothing."""
+        found = self._found if hit else NO_KEYS
+        idle = found[self._references[found] == 0]
+        if -(-whole // self._size) - len(found) + len(idle) > self.free - spare:
+            return False
+        if hit:
+            self._queue.remove(idle)
+            self.free -= len(idle)
+            self._references[found] += 1
+        self._table[row] = found
+        self.extend(row, hit, computed)
+        return True
+
+    def missing(self, before: int, computed: int) -> int:
+        """Whole blocks."""
+        return -(-computed // self._size) - -(-before // self._size)
+
+    def extend(self, row: int, before: int, computed: int) -> None:
+        """Full blocks of known text can be found as soon as they are scheduled."""
+        self.take(self.missing(before, computed))
+        table, keys = self._table[row], self._keys_of[row]
+        full = min(computed // self._size, len(keys))
+        if full > len(table):
+            self._table[row] = np.concatenate((table, self._insert(keys[len(table) : full])))
+
+    def take(self, blocks: int) -> None:
+        """The head of the free list: plain blocks, then those freed longest ago, whose hashes are now forgotten."""
+        self.free -= blocks
+        forgotten = len(self._queue) - self.free
+        if forgotten > 0:
+            self._forget(self._queue.take(forgotten))
+
+    def finish(self, row: int, computed: int) -> None:
+        """The answer's blocks keep hashes that nobody will ask for; they are taken in their turn."""
+        table = self._table.pop(row)
+        del self._keys_of[row]
+        answer = self._slots(computed // self._size - len(table))
+        self._key[answer] = LOST
+        self._release(table, answer, computed)
+
+    def preempt(self, row: int, computed: int) -> None:
+        """Every full block can be found by the request when it comes back."""
+        table, keys, full = self._table.pop(row), self._keys_of[row], computed // self._size
+        if full > len(keys):
+            keys = self._keys_of[row] = np.concatenate((keys, self._chains.private(full - len(keys))))
+        self._release(table, self._insert(keys[len(table) : full]), computed)
+
+    def _release(self, table: Ints, answer: Ints, computed: int) -> None:
+        """Back to the free list, the end of the table first; a partly filled block is plain."""
+        self._references[table] -= 1
+        self._references[answer] = 0
+        idle = table[self._references[table] == 0]
+        self._queue.append(answer[::-1])
+        self._queue.append(idle[::-1])
+        self.free += -(-computed // self._size) - len(table) + len(idle)
+
+    def _chain(self, row: int) -> Ints:
+        keys = self._keys_of.get(row)
+        if keys is None:
+            keys = self._keys_of[row] = self._chains.prompt(row)
+            self._grow_keys()
+        return keys
+
+    def _grow_keys(self) -> None:
+        short = self._chains.num_keys - len(self._slot)
+        if short > 0:
+            more = np.full(max(short, len(self._slot)), NOWHERE, np.int64)
+            self._slot = np.concatenate((self._slot, more))
+            self._copied = np.concatenate((self._copied, np.zeros(len(more), np.bool_)))
+
+    def _slots(self, count: int) -> Ints:
+        """Slots for blocks that get a hash."""
+        self._num_no_hash -= count
+        return self._no_hash[self._num_no_hash : self._num_no_hash + count].copy()
+
+    def _insert(self, keys: Ints) -> Ints:
+        """Give blocks their hashes; their slots. Where there are copies already, these stay the ones that are found."""
+        self._grow_keys()
+        slots = self._slots(len(keys))
+        self._key[slots] = keys
+        self._references[slots] = 1
+        taken = self._slot[keys] != NOWHERE
+        if taken.any():
+            for key, slot in zip(keys[taken].tolist(), slots[taken].tolist(), strict=True):
+                self._copies.setdefault(key, []).append(slot)
+            self._copied[keys[taken]] = True
+            keys, new = keys[~taken], slots[~taken]
+            self._slot[keys] = new
+        else:
+            self._slot[keys] = slots
+        return slots
+
+    def _forget(self, slots: Ints) -> None:
+        """Take the hashes of free blocks away."""
+        self._no_hash[self._num_no_hash : self._num_no_hash + len(slots)] = slots
+        self._num_no_hash += len(slots)
+        keys = self._key[slots]
+        kept = keys != LOST
+        keys, slots = keys[kept], slots[kept]
+        copied = self._copied[keys]
+        self._slot[keys[~copied]] = NOWHERE
+        for key, slot in zip(keys[copied].tolist(), slots[copied].tolist(), strict=True):
+            self._forget_copy(key, slot)
+
+    def _forget_copy(self, key: int, slot: int) -> None:
+        copies = self._copies.get(key)
+        if copies is None:  # the others went just now
+            self._slot[key] = NOWHERE
+        elif self._slot[key] == slot:
+            self._slot[key] = copies.pop(0)
+        else:
+            copies.remove(slot)
+        if copies == []:
+            del self._copies[key]
+            self._copied[key] = False
