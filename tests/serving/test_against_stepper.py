@@ -1,0 +1,46 @@
+"""The leaping simulator against the plain stepper: every step, every time, every sum."""
+
+import numpy as np
+import pytest
+from cases import cases
+from hypothesis import HealthCheck, given, settings
+from stepper import Stepper
+
+from pagesim.sim.serving.server import serve
+from pagesim.sim.serving.steps import steps
+
+MANY = settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def gaps_of(log):
+    """Every interval between two tokens of one request, sorted."""
+    gaps = [*log.odd_gaps_s]
+    for segment in log.segments:
+        for k in range(int(segment["steps"])):
+            gaps += [segment["first_s"] + k * segment["growth_s"]] * int(segment["gaps"])
+    return sorted(gaps)
+
+
+def agree(trace, config, step_time, priority=None):
+    judge = Stepper(trace, config, step_time, priority).run()
+    log = serve(trace, config, step_time, priority, keep_steps=True)
+    rows = list(steps(log))
+    for got, wanted in zip(rows, judge.rows, strict=False):
+        assert got.pop("t") == pytest.approx(wanted.pop("t"), rel=0, abs=1e-9)
+        assert got == wanted
+    assert len(rows) == len(judge.rows)
+    totals = log.totals()
+    assert {name: totals[name] for name in judge.totals} == judge.totals
+    assert np.flatnonzero(log.rejected).tolist() == [request.row for request in judge.rejected]
+    for request in judge.requests:
+        if request not in judge.rejected:
+            times = log.admitted_s[request.row], log.first_token_s[request.row], log.finish_s[request.row]
+            wanted = request.admitted_s, request.sampled_s[0], request.sampled_s[-1]
+            assert times == pytest.approx(wanted, rel=0, abs=1e-9)
+    assert gaps_of(log) == pytest.approx(sorted(judge.gaps), rel=0, abs=1e-9)
+
+
+@MANY
+@given(cases())
+def test_all_options(case):
+    agree(*case)
