@@ -20,9 +20,10 @@ def traces(draw, most=30):
     pause = draw(st.sampled_from((0, 1, 2, 4, 16, 64)))
     arrival_s = np.cumsum(rng.integers(0, pause + 1, count)) / 8
     prompt = rng.integers(1, draw(st.sampled_from((4, 20, 20, 60))) + 1, count)
+    prompt = np.where(rng.integers(0, 3, count) == 0, 1 + prompt // 4, prompt)
     output = rng.integers(1, draw(st.sampled_from((1, 6, 20, 40))) + 1, count)
     columns = {}
-    if draw(st.booleans()):
+    if draw(st.integers(0, 3)):
         each, names = draw(st.integers(1, 13)), draw(st.integers(1, 4))
         ids = [rng.integers(0, names, -(-int(p) // each)).tolist() for p in prompt]
         columns = {"hash_ids": HashIds.of(ids), "hash_block_tokens": each}
@@ -44,7 +45,7 @@ def configs(draw, trace, **fixed):
     options = {
         "num_blocks": 2 + tight + draw(st.integers(0, 3)),
         "block_size": block_size,
-        "token_budget": draw(st.sampled_from((max(1, seqs - 2), seqs, seqs + 3, 24, 64))),
+        "token_budget": draw(st.sampled_from((max(1, seqs - 2), seqs, seqs + 3, 10, 24, 64))),
         "max_num_seqs": seqs,
         "max_model_len": draw(st.sampled_from((longest, longest, longest, max(2, longest - 10)))),
         "prefix_caching": draw(st.booleans()),

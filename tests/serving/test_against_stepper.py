@@ -10,6 +10,7 @@ from pagesim.sim.serving.server import serve
 from pagesim.sim.serving.steps import steps
 
 MANY = settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SOME = settings(MANY, max_examples=300)
 
 
 def gaps_of(log):
@@ -43,4 +44,18 @@ def agree(trace, config, step_time, priority=None):
 @MANY
 @given(cases())
 def test_all_options(case):
+    agree(*case)
+
+
+@SOME
+@given(cases(chunked_prefill=True, long_prefill_threshold=3, token_budget=7, max_num_seqs=6, num_blocks=60))
+def test_decodes_behind_long_prompts(case):
+    """A prompt that is cut short in front of decodes may leave them nothing."""
+    agree(*case)
+
+
+@SOME
+@given(cases(chunked_prefill=True, long_prefill_threshold=4, prefix_caching=True, token_budget=40, max_num_seqs=12))
+def test_copies_of_one_block(case):
+    """Prompts that are computed beside each other fill equal blocks."""
     agree(*case)
