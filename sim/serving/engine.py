@@ -1,14 +1,15 @@
 """The run between two happenings: how many steps are alike, how long they take together, what they leave behind.
 
 Between an arrival that can be admitted, a finish, a block that cannot be had and a chunk of a prompt, every step is
-like the one before: each sequence gains a token. `advance` jumps over all of them at once.
+like the one before: each sequence gains a token. The engine jumps over all of them at once.
 """
 
 from __future__ import annotations
 
 import math
 
-from pagesim.sim.serving.record import SEGMENT, Record
+from pagesim.sim.serving.record import SEGMENT, Record, pack_segment
+from pagesim.sim.serving.running import NUMBER_BITS
 from pagesim.sim.serving.scheduler import NO_SEQUENCE, NOBODY_WAITS, Scheduler
 from pagesim.sim.serving.steptime import StepTime
 
@@ -25,57 +26,69 @@ class Engine:
 
     def advance(self, now: float) -> float | None:
         """Do what is due `now`. The time until the next call is due, in seconds, or None: everyone has been served."""
-        scheduler, running, pool, record = self.scheduler, self.running, self.pool, self.record
-        last_pass, finish_s = scheduler.requests.last_pass, record.finish_s
-        for row in running.take_finished():
-            pool.finish(row, last_pass[row])
-            finish_s[row] = now
-            self.num_finished += 1
-        if not running.rows and self.waiting.head(now) is None:
+        scheduler, running, pool = self.scheduler, self.running, self.pool
+        ends = running.ends
+        if ends and ends[0] < running.step + 1 << NUMBER_BITS:
+            self._finish(now)
+        if not running.rows and not self.waiting.anyone(now):
             idle_s = self.waiting.next_arrival_s - now
             return idle_s if idle_s < math.inf else None
         scheduler.schedule(now)
+        used = self.usable_blocks - pool.free
         duration = first = self.step_time.seconds(
             scheduler.tokens, scheduler.prefill_pairs, scheduler.contexts, scheduler.sequences
         )
-        used, steps, growth = self.usable_blocks - pool.free, 1, 0.0
+        steps, growth, gaps = 1, 0.0, scheduler.decodes
         if scheduler.quiet:
-            growth = self.step_time.growth_s(scheduler.decodes)
+            growth = self.step_time.growth_s(gaps)
             steps = self._steps(now, first, growth)
-            duration = run_s(steps, first, growth)
-        record.segments.extend((
-            now, first, growth, steps, len(running.rows), scheduler.tokens, scheduler.decodes - len(scheduler.late), used,
-            self.usable_blocks - pool.free, scheduler.stop,
-        ))  # fmt: skip
-        if scheduler.completing or scheduler.late:
+            duration = steps * first + growth * (steps * (steps - 1) // 2)
+        elif scheduler.completing or scheduler.late:
+            gaps -= len(scheduler.late)
             self._first_tokens(now + duration)
+        self.record.segments += pack_segment(
+            now, first, growth, steps, len(running.rows), scheduler.tokens, gaps, used, self.usable_blocks - pool.free,
+            scheduler.stop,
+        )  # fmt: skip
         running.step += steps
         return duration
 
+    def _finish(self, now: float) -> None:
+        """Requests whose last output was sampled in the step just done give back what they hold."""
+        last_pass, finish_s, finish = self.scheduler.requests.last_pass, self.record.finish_s, self.pool.finish
+        for row in self.running.take_finished():
+            finish(row, last_pass[row])
+            finish_s[row] = now
+            self.num_finished += 1
+
     def _steps(self, now: float, first: float, growth: float) -> int:
         """How many steps are like the one just scheduled, itself among them. Takes the blocks that the others need."""
-        running, scheduler, pool = self.running, self.scheduler, self.pool
+        running, scheduler, waiting = self.running, self.scheduler, self.waiting
         steps = running.steps_to_finish()
-        if scheduler.stop == NOBODY_WAITS or (self.waiting.newcomers_matter and scheduler.stop != NO_SEQUENCE):
-            arrival_s = self.waiting.next_arrival_s
-            if arrival_s < now + run_s(steps, first, growth):
-                steps = steps_until(arrival_s, now, first, growth)
+        if scheduler.stop == NOBODY_WAITS or (waiting.newcomers_matter and scheduler.stop != NO_SEQUENCE):
+            if waiting.next_arrival_s < now + run_s(steps, first, growth):
+                steps = steps_until(waiting.next_arrival_s, now, first, growth)
         if steps > 1:
-            steps = running.steps_within(pool.free + scheduler.blocks, steps)
-            pool.take(running.blocks_in(steps) - scheduler.blocks)
+            free = self.pool.free + scheduler.blocks
+            blocks = running.blocks_in(steps)
+            if blocks > free:
+                steps = running.steps_within(free)
+                blocks = running.blocks_in(steps)
+            self.pool.take(blocks - scheduler.blocks)
             if self.record.taking is not None:
-                self.record.taking[len(self.record.segments) // len(SEGMENT)] = running.blocks_by_step()
+                self.record.taking[len(self.record.segments) // SEGMENT.itemsize] = running.blocks_by_step()
         return steps
 
     def _first_tokens(self, end: float) -> None:
         """Tokens sampled at `end` by requests that got none in the step before."""
         record, scheduler = self.record, self.scheduler
-        for row in (*scheduler.late, *scheduler.completing):
-            last = record.last_token_s.pop(row, None)
-            if last is None:
-                record.first_token_s[row] = end
+        for row in scheduler.completing:
+            if row in record.last_token_s:
+                record.odd_gaps_s.append(end - record.last_token_s.pop(row))
             else:
-                record.odd_gaps_s.append(end - last)
+                record.first_token_s[row] = end
+        for row in scheduler.late:
+            record.odd_gaps_s.append(end - record.last_token_s.pop(row))
         scheduler.late = []
 
 

@@ -45,8 +45,7 @@ class ServingLog:
     @classmethod
     def of(cls, trace: Trace, config: ServingConfig, requests: Requests, record: Record) -> ServingLog:
         """Columns of what was recorded."""
-        segments = np.frombuffer(record.segments, SEGMENT) if record.segments else np.empty(0, SEGMENT)
-        admissions = np.array(record.admissions, np.int64).view(ADMISSION)
+        segments, admissions = np.frombuffer(record.segments, SEGMENT), np.frombuffer(record.admissions, ADMISSION)
         rejected = np.ones(len(trace), np.bool_)
         rejected[requests.servable] = False
         return cls(
@@ -56,8 +55,8 @@ class ServingLog:
             trace.output_tokens,
             rejected,
             _admitted_s(segments, admissions, len(trace)),
-            np.frombuffer(record.first_token_s) if len(trace) else np.empty(0),
-            np.frombuffer(record.finish_s) if len(trace) else np.empty(0),
+            np.array(record.first_token_s),
+            np.array(record.finish_s),
             segments,
             admissions,
             np.array(record.preemptions, np.int64).view(PREEMPTION),
@@ -101,7 +100,7 @@ class ServingLog:
 
 def first_steps(segments: Rows) -> Ints:
     """Steps before each segment."""
-    steps: Ints = segments["steps"].astype(np.int64)
+    steps: Ints = segments["steps"]
     return np.cumsum(steps) - steps
 
 

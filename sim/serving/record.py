@@ -1,6 +1,6 @@
 """What a run writes down as it goes: a row for each stretch of like steps, admission, and preemption; two times a request.
 
-Numbers go into flat arrays, so that a million requests are some hundred megabytes and not ten times that.
+Numbers are packed as they come, so that a million requests are some hundred megabytes and not ten times that.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import dataclass, field
+from struct import Struct
 
 import numpy as np
 
@@ -16,10 +17,12 @@ import numpy as np
 # first step; `blocks_last`: in the last one. `stop`: why nobody else was admitted, of scheduler.Stop.
 SEGMENT = np.dtype(
     [
-        ("start_s", "f8"), ("first_s", "f8"), ("growth_s", "f8"), ("steps", "f8"), ("running", "f8"), ("tokens", "f8"),
-        ("gaps", "f8"), ("blocks_used", "f8"), ("blocks_last", "f8"), ("stop", "f8"),
+        ("start_s", "f8"), ("first_s", "f8"), ("growth_s", "f8"), ("steps", "i8"), ("running", "i8"), ("tokens", "i8"),
+        ("gaps", "i8"), ("blocks_used", "i8"), ("blocks_last", "i8"), ("stop", "i8"),
     ]
 )  # fmt: skip
+pack_segment = Struct("=3d7q").pack
+pack_admission = Struct("=4q").pack
 ADMISSION = np.dtype([("step", "i8"), ("row", "i8"), ("hit_tokens", "i8"), ("known_tokens", "i8")])
 PREEMPTION = np.dtype([("step", "i8"), ("row", "i8")])
 
@@ -34,8 +37,8 @@ class Record:
     first_token_s: array[float]
     finish_s: array[float]
     taking: dict[int, tuple[int, ...]] | None
-    segments: array[float] = field(default_factory=lambda: array("d"))
-    admissions: array[int] = field(default_factory=lambda: array("q"))
+    segments: bytearray = field(default_factory=bytearray)
+    admissions: bytearray = field(default_factory=bytearray)
     preemptions: array[int] = field(default_factory=lambda: array("q"))
     odd_gaps_s: array[float] = field(default_factory=lambda: array("d"))
     last_token_s: dict[int, float] = field(default_factory=dict)

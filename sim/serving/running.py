@@ -7,10 +7,9 @@ number is congruent to `base`. Sequences still in prefill are few and are kept o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from heapq import heappop, heappush
 
-NUMBER_BITS = 40  # of an entry of `_ends`: the finishing step above, the number of the admission below
+NUMBER_BITS = 40  # of an entry of `ends`: the finishing step above, the number of the admission below
 NUMBER_MASK = (1 << NUMBER_BITS) - 1
 
 
@@ -31,7 +30,7 @@ class Running:
         self.base_sum = 0
         self.taking = [0] * (block_size or 0)
         self._last_pass = last_pass  # by row: tokens computed when the last output is sampled
-        self._ends: list[int] = []
+        self.ends: list[int] = []
 
     @property
     def contexts(self) -> int:
@@ -46,7 +45,7 @@ class Running:
         self.decoding += 1
         if self.taking:
             self.taking[base % len(self.taking)] += 1
-        heappush(self._ends, (base + self._last_pass[row]) << NUMBER_BITS | number)
+        heappush(self.ends, (base + self._last_pass[row]) << NUMBER_BITS | number)
 
     def leave(self, number: int) -> int:
         """Take a sequence out of the list, and give its row."""
@@ -68,23 +67,23 @@ class Running:
         if self.taking:
             self.taking[base % len(self.taking)] -= 1
 
-    def take_finished(self) -> Iterator[int]:
+    def take_finished(self) -> list[int]:
         """Take out those whose last output was sampled in the step just done, in the order of the list: their rows."""
-        ends, due = self._ends, (self.step + 1) << NUMBER_BITS
+        ends, due, finished = self.ends, self.step + 1 << NUMBER_BITS, []
         while ends and ends[0] < due:
             number = heappop(ends) & NUMBER_MASK
             row = self.rows.get(number)
             if row is not None and self.base[row] + self._last_pass[row] == self.step:
                 del self.rows[number]
                 self._stop_decoding(row)
-                yield row
+                finished.append(row)
+        return finished
 
     def steps_to_finish(self) -> int:
         """How many steps until the first of the decodes finishes; there must be one."""
-        ends = self._ends
+        ends = self.ends
         while True:
-            end, number = ends[0] >> NUMBER_BITS, ends[0] & NUMBER_MASK
-            row = self.rows.get(number)
+            end, row = ends[0] >> NUMBER_BITS, self.rows.get(ends[0] & NUMBER_MASK)
             if row is not None and self.base[row] + self._last_pass[row] == end:
                 return end - self.step
             heappop(ends)  # it was preempted or held back since
@@ -109,13 +108,11 @@ class Running:
         first = self.step % len(self.taking) if self.taking else 0
         return (*self.taking[first:], *self.taking[:first])
 
-    def steps_within(self, free: int, steps: int) -> int:
-        """The most steps, up to `steps`, for which `free` blocks are enough."""
-        if self.blocks_in(steps) <= free:
-            return steps
+    def steps_within(self, free: int) -> int:
+        """The most steps for which `free` blocks are enough."""
         rounds, left = divmod(free, self.decoding)
-        within, size = rounds * len(self.taking), len(self.taking)
-        while within < steps and (taken := self.taking[(self.step + within) % size]) <= left:
+        steps, size = rounds * len(self.taking), len(self.taking)
+        while (taken := self.taking[(self.step + steps) % size]) <= left:
             left -= taken
-            within += 1
-        return within
+            steps += 1
+        return steps

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from pagesim.sim.serving.config import ServingConfig
 from pagesim.sim.serving.pool import BlockPool
-from pagesim.sim.serving.record import Record
+from pagesim.sim.serving.record import Record, pack_admission
 from pagesim.sim.serving.requests import Requests
 from pagesim.sim.serving.running import Running
 from pagesim.sim.serving.steptime import pairs
@@ -65,7 +65,7 @@ class Scheduler:
             self.completing = []
         budget = self.config.token_budget - decodes
         self.blocks = blocks = running.blocks_now()
-        if running.prefilling or self.held_back or budget < 0 or blocks > self.pool.free:
+        if running.prefilling or self.held_back or blocks > self.pool.free:
             self.quiet = False
             left = self._busy_step(now, budget)
             if left is None:
@@ -79,7 +79,7 @@ class Scheduler:
     def _busy_step(self, now: float, budget: int) -> int | None:
         """A step in which more than decoding happens to those that run. The budget left; None: someone had to go."""
         chunks = self._chunks(budget)
-        if chunks is None or self.blocks + sum(missing for *_, missing in chunks) > self.pool.free:
+        if self.blocks + sum(missing for *_, missing in chunks) > self.pool.free:
             from pagesim.sim.serving.walk import Walk
 
             return Walk(self, now).run()
@@ -91,19 +91,17 @@ class Scheduler:
             budget -= tokens
         return budget
 
-    def _chunks(self, budget: int) -> list[tuple[int, int, int, int]] | None:
+    def _chunks(self, budget: int) -> list[tuple[int, int, int, int]]:
         """(number, tokens before, tokens, blocks missing) of the prefills that go on, when all decodes are served.
 
-        None if their order in the list has a say: one is cut short by the budget though others come behind it.
+        The order of the list has no say. Nobody was let in behind a sequence but with budget that it left, and what a
+        sequence wants of a step never grows: so the budget is enough for all but the last, who takes what there is.
         """
-        if budget < 0:
-            return None
         chunks, last = [], next(reversed(self.running.rows))
         for number, before in self.running.prefilling.items():
             wanted = min(self.requests.known[self.running.rows[number]] - before, self.cap)
             tokens = min(wanted, budget)
-            if tokens < wanted and number != last:
-                return None
+            assert tokens == wanted or number == last, (number, tokens, wanted, self.running.rows)
             if tokens:
                 chunks.append((number, before, tokens, self.pool.missing(before, before + tokens)))
             budget -= tokens
@@ -161,6 +159,6 @@ class Scheduler:
             self.quiet = False
             self._admissions += 1
             running.rows[self._admissions] = row
-            self.record.admissions.extend((running.step, row, hit, known))
+            self.record.admissions += pack_admission(running.step, row, hit, known)
             self.compute(self._admissions, hit, tokens)
             budget -= tokens

@@ -33,13 +33,13 @@ def steps(log: ServingLog, ids: Sequence[object] | None = None, by_clock: bool =
     if log.taking is None:
         raise UsageError("this run did not keep its single steps; accepted: a run with keep_steps")
     names = range(len(log.arrival_s)) if ids is None else ids
-    repeats = log.segments["steps"].astype(np.int64)
+    repeats = log.segments["steps"]
     segment_of = np.repeat(np.arange(len(repeats)), repeats)
     start_s = _start_s(log, repeats)
     waiting = _waiting(log, start_s)
     blocks_used = _blocks_used(log, repeats)
     events = _events(log, names)
-    columns = (start_s, *(log.segments[name][segment_of].astype(np.int64) for name in ("running", "tokens")))
+    columns = (start_s, *(log.segments[name][segment_of] for name in ("running", "tokens")))
     for step, (t, running, tokens, waits, used) in enumerate(
         zip(*(column.tolist() for column in (*columns, waiting, blocks_used)), strict=True)
     ):
@@ -83,7 +83,7 @@ def _waiting(log: ServingLog, start_s: Floats) -> Ints:
 
 
 def _blocks_used(log: ServingLog, repeats: Ints) -> Ints:
-    used = np.repeat(log.segments["blocks_used"].astype(np.int64), repeats)
+    used = np.repeat(log.segments["blocks_used"], repeats)
     starts = log.first_steps
     for segment, taking in (log.taking or {}).items():
         count, start = int(repeats[segment]), int(starts[segment])
@@ -112,5 +112,5 @@ def _finishes(log: ServingLog) -> Iterator[tuple[int, int]]:
     rows = latest[np.sort(np.unique(latest, return_index=True)[1])][::-1]  # each once, by its last admission
     rows = rows[~np.isnan(log.finish_s[rows])]
     segment = np.searchsorted(log.segments["start_s"], log.finish_s[rows], side="left") - 1
-    last = (log.first_steps + log.segments["steps"].astype(np.int64) - 1)[segment]
+    last = (log.first_steps + log.segments["steps"] - 1)[segment]
     return zip(last.tolist(), rows.tolist(), strict=True)

@@ -11,38 +11,42 @@ class Waiting:
     """First come first served; a preempted request goes to the front.
 
     `rows`: the requests that can be served at all, in order of arrival. Arrivals cost nothing while the head of the
-    queue waits, however many they are.
+    queue waits, however many they are. `next_arrival_s`: when the first request arrives that has not been admitted yet,
+    nor stands in a queue; inf: none will.
     """
 
     newcomers_matter = False  # whether an arrival can be admitted though someone waits already
 
     def __init__(self, rows: list[int], arrival_s: list[float]) -> None:
-        self._rows = [*rows, -1]
-        self._arrival_s = [*(arrival_s[row] for row in rows), math.inf]
-        self._next = 0
+        self._coming = iter(rows)
+        self._arrival_s = arrival_s
         self._returning: deque[int] = deque()
+        self._advance()
 
-    @property
-    def next_arrival_s(self) -> float:
-        """When the first request arrives that has not been admitted yet or stands in the queue; inf: none will."""
-        return self._arrival_s[self._next]
+    def anyone(self, now: float) -> bool:
+        """Whether anyone waits."""
+        return self.next_arrival_s <= now or bool(self._returning)
 
     def head(self, now: float) -> int | None:
         """The row whose turn it is."""
         if self._returning:
             return self._returning[0]
-        return self._rows[self._next] if self._arrival_s[self._next] <= now else None
+        return self._next if self.next_arrival_s <= now else None
 
     def take(self) -> None:
         """The head is admitted."""
         if self._returning:
             self._returning.popleft()
         else:
-            self._next += 1
+            self._advance()
 
     def put_back(self, row: int) -> None:
         """A preempted request comes before all others."""
         self._returning.appendleft(row)
+
+    def _advance(self) -> None:
+        self._next: int | None = next(self._coming, None)
+        self.next_arrival_s = math.inf if self._next is None else self._arrival_s[self._next]
 
 
 class WaitingByPriority(Waiting):
@@ -55,11 +59,15 @@ class WaitingByPriority(Waiting):
         self._priority = priority
         self._queue: list[tuple[int, int]] = []
 
+    def anyone(self, now: float) -> bool:
+        """Whether anyone waits."""
+        return self.next_arrival_s <= now or bool(self._queue)
+
     def head(self, now: float) -> int | None:
         """The row whose turn it is."""
-        while self._arrival_s[self._next] <= now:
-            self.put_back(self._rows[self._next])
-            self._next += 1
+        while self.next_arrival_s <= now:
+            self.put_back(self._next)
+            self._advance()
         return self._queue[0][1] if self._queue else None
 
     def take(self) -> None:
