@@ -1,85 +1,99 @@
 """The run between two happenings: how many steps are alike, how long they take together, what they leave behind.
 
 Between an arrival that can be admitted, a finish, a block that cannot be had and a chunk of a prompt, every step is
-like the one before: each sequence gains a token. The engine jumps over all of them at once.
+like the one before: each sequence gains a token. The engine leaps over all of them at once.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 
 from pagesim.sim.serving.record import SEGMENT, Record, pack_segment
-from pagesim.sim.serving.running import NUMBER_BITS
+from pagesim.sim.serving.running import ONE_STEP
 from pagesim.sim.serving.scheduler import NO_SEQUENCE, NOBODY_WAITS, Scheduler
 from pagesim.sim.serving.steptime import StepTime
 
 
 class Engine:
-    """Advances a scheduler through time. `num_finished` requests are done."""
+    """Takes a scheduler through time. `num_finished` requests are done."""
 
     def __init__(self, scheduler: Scheduler, step_time: StepTime) -> None:
         self.scheduler, self.step_time = scheduler, step_time
-        self.running, self.waiting, self.pool = scheduler.running, scheduler.waiting, scheduler.pool
         self.record: Record = scheduler.record
-        self.usable_blocks = scheduler.pool.free
         self.num_finished = 0
 
-    def advance(self, now: float) -> float | None:
-        """Do what is due `now`. The time until the next call is due, in seconds, or None: everyone has been served."""
-        scheduler, running, pool = self.scheduler, self.running, self.pool
-        ends = running.ends
-        if ends and ends[0] < running.step + 1 << NUMBER_BITS:
-            self._finish(now)
-        if not running.rows and not self.waiting.anyone(now):
-            idle_s = self.waiting.next_arrival_s - now
-            return idle_s if idle_s < math.inf else None
-        scheduler.schedule(now)
-        used = self.usable_blocks - pool.free
-        duration = first = self.step_time.seconds(
-            scheduler.tokens, scheduler.prefill_pairs, scheduler.contexts, scheduler.sequences
-        )
-        steps, growth, gaps = 1, 0.0, scheduler.decodes
-        if scheduler.quiet:
-            growth = self.step_time.growth_s(gaps)
-            steps = self._steps(now, first, growth)
-            duration = steps * first + growth * (steps * (steps - 1) // 2)
-        elif scheduler.completing or scheduler.late:
-            gaps -= len(scheduler.late)
-            self._first_tokens(now + duration)
-        self.record.segments += pack_segment(
-            now, first, growth, steps, len(running.rows), scheduler.tokens, gaps, used, self.usable_blocks - pool.free,
-            scheduler.stop,
-        )  # fmt: skip
-        running.step += steps
-        return duration
+    def stretches(self) -> Generator[float, float, None]:
+        """The run, from one moment at which something is due to the next: is sent the time, yields how long to wait.
 
-    def _finish(self, now: float) -> None:
-        """Requests whose last output was sampled in the step just done give back what they hold."""
-        last_pass, finish_s, finish = self.scheduler.requests.last_pass, self.record.finish_s, self.pool.finish
-        for row in self.running.take_finished():
-            finish(row, last_pass[row])
-            finish_s[row] = now
-            self.num_finished += 1
-
-    def _steps(self, now: float, first: float, growth: float) -> int:
-        """How many steps are like the one just scheduled, itself among them. Takes the blocks that the others need."""
-        running, scheduler, waiting = self.running, self.scheduler, self.waiting
-        steps = running.steps_to_finish()
-        if scheduler.stop == NOBODY_WAITS or (waiting.newcomers_matter and scheduler.stop != NO_SEQUENCE):
-            if waiting.next_arrival_s < now + run_s(steps, first, growth):
+        The inner loop of everything, hence its locals. The first value yielded is for starting it, and means nothing.
+        """
+        scheduler, running = self.scheduler, self.scheduler.running
+        waiting, pool = scheduler.waiting, scheduler.pool
+        rows, ends, prefilling, record = running.rows, running.ends, running.prefilling, self.record
+        seconds, growth_s, segments = self.step_time.seconds, self.step_time.growth_s, record.segments
+        usable, most = pool.free, scheduler.most_decodes
+        now = yield 0.0
+        while True:
+            step = running.step
+            if ends and ends[0] < (step + 1) * ONE_STEP:
+                self._finish(now)
+            head = waiting.head(now)
+            if head is not None or prefilling or scheduler.held_back or running.blocks_now() > pool.free:
+                scheduler.schedule(now, head)
+                tokens, decodes, stop, taken = scheduler.tokens, scheduler.decodes, scheduler.stop, scheduler.blocks
+                first = seconds(tokens, scheduler.prefill_pairs, scheduler.contexts, scheduler.sequences)
+                if not scheduler.quiet:
+                    used = usable - pool.free
+                    if scheduler.completing or scheduler.late:
+                        decodes -= len(scheduler.late)
+                        self._sample(now + first)
+                    segments += pack_segment(now, first, 0.0, 1, len(rows), tokens, decodes, used, used, stop)
+                    running.step = step + 1
+                    now = yield first
+                    continue
+            elif rows:
+                tokens = decodes = running.decoding
+                stop, taken = NOBODY_WAITS if decodes < most else NO_SEQUENCE, 0
+                first = seconds(decodes, 0, decodes * (step + 1) - running.base_sum, decodes)
+            elif waiting.next_arrival_s < math.inf:
+                now = yield waiting.next_arrival_s - now
+                continue
+            else:
+                return
+            growth = growth_s(decodes)
+            steps = running.steps_to_finish()
+            wait = steps * first + growth * (steps * (steps - 1) // 2)
+            if waiting.next_arrival_s < now + wait and (
+                stop == NOBODY_WAITS or (waiting.newcomers_matter and stop != NO_SEQUENCE)
+            ):
                 steps = steps_until(waiting.next_arrival_s, now, first, growth)
-        if steps > 1:
-            free = self.pool.free + scheduler.blocks
+            free = pool.free + taken
             blocks = running.blocks_in(steps)
             if blocks > free:
                 steps = running.steps_within(free)
                 blocks = running.blocks_in(steps)
-            self.pool.take(blocks - scheduler.blocks)
-            if self.record.taking is not None:
-                self.record.taking[len(self.record.segments) // SEGMENT.itemsize] = running.blocks_by_step()
-        return steps
+            wait = steps * first + growth * (steps * (steps - 1) // 2)
+            used = usable - free
+            if record.taking is not None:
+                record.taking[len(segments) // SEGMENT.itemsize] = running.blocks_by_step()
+            if blocks > taken:
+                pool.take(blocks - taken)
+            segments += pack_segment(
+                now, first, growth, steps, decodes, decodes, decodes, used + running.blocks_now(), used + blocks, stop
+            )
+            running.step = step + steps
+            now = yield wait
 
-    def _first_tokens(self, end: float) -> None:
+    def _finish(self, now: float) -> None:
+        """Requests whose last output was sampled in the step just done give back what they hold."""
+        last_pass, finish_s, finish = self.scheduler.requests.last_pass, self.record.finish_s, self.scheduler.pool.finish
+        for row in self.scheduler.running.take_finished():
+            finish(row, last_pass[row])
+            finish_s[row] = now
+            self.num_finished += 1
+
+    def _sample(self, end: float) -> None:
         """Tokens sampled at `end` by requests that got none in the step before."""
         record, scheduler = self.record, self.scheduler
         for row in scheduler.completing:
@@ -92,13 +106,11 @@ class Engine:
         scheduler.late = []
 
 
-def run_s(steps: int, first: float, growth: float) -> float:
-    """Duration of `steps` steps, of which the first takes `first` and each other `growth` longer than the last."""
-    return steps * first + growth * (steps * (steps - 1) // 2)
-
-
 def steps_until(when: float, now: float, first: float, growth: float) -> int:
-    """The least number of steps, 1 or more, after which it is `when` or later."""
+    """The least number of steps, 1 or more, after which it is `when` or later.
+
+    The first step takes `first`, and each other `growth` longer than the one before.
+    """
     wanted = when - now
     if growth:  # growth/2 * n^2 + (first - growth/2) * n = wanted
         linear = first - growth / 2
@@ -106,8 +118,8 @@ def steps_until(when: float, now: float, first: float, growth: float) -> int:
     else:
         guess = wanted / first
     steps = max(1, math.ceil(guess))
-    while steps > 1 and now + run_s(steps - 1, first, growth) >= when:
-        steps -= 1
-    while now + run_s(steps, first, growth) < when:
+    while now + (steps * first + growth * (steps * (steps - 1) // 2)) < when:
         steps += 1
+    while steps > 1 and now + ((steps - 1) * first + growth * ((steps - 1) * (steps - 2) // 2)) >= when:
+        steps -= 1
     return steps

@@ -10,7 +10,8 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 NUMBER_BITS = 40  # of an entry of `ends`: the finishing step above, the number of the admission below
-NUMBER_MASK = (1 << NUMBER_BITS) - 1
+ONE_STEP = 1 << NUMBER_BITS
+NUMBER_MASK = ONE_STEP - 1
 
 
 class Running:
@@ -32,20 +33,14 @@ class Running:
         self._last_pass = last_pass  # by row: tokens computed when the last output is sampled
         self.ends: list[int] = []
 
-    @property
-    def contexts(self) -> int:
-        """Keys that the decodes attend to in the step to come, each its own token's among them."""
-        return self.decoding * (self.step + 1) - self.base_sum
-
-    def decode(self, number: int, base: int) -> None:
+    def decode(self, number: int, row: int, base: int) -> None:
         """From the step after this one on the sequence decodes; `base` is that step less the tokens computed then."""
-        row = self.rows[number]
         self.base[row] = base
         self.base_sum += base
         self.decoding += 1
         if self.taking:
             self.taking[base % len(self.taking)] += 1
-        heappush(self.ends, (base + self._last_pass[row]) << NUMBER_BITS | number)
+        heappush(self.ends, (base + self._last_pass[row]) * ONE_STEP + number)
 
     def leave(self, number: int) -> int:
         """Take a sequence out of the list, and give its row."""
@@ -56,9 +51,9 @@ class Running:
 
     def hold_back(self, number: int) -> None:
         """A decode gets no token in this step: all its future is one step later."""
-        base = self.base[self.rows[number]]
-        self._stop_decoding(self.rows[number])
-        self.decode(number, base + 1)
+        row = self.rows[number]
+        self._stop_decoding(row)
+        self.decode(number, row, self.base[row] + 1)
 
     def _stop_decoding(self, row: int) -> None:
         base = self.base[row]
@@ -95,13 +90,15 @@ class Running:
     def blocks_in(self, steps: int) -> int:
         """Blocks that the decodes take in the next `steps` steps."""
         taking = self.taking
-        if not taking:
+        size = len(taking)
+        if not size:
             return 0
-        rounds, rest = divmod(steps, len(taking))
-        first = self.step % len(taking)
-        wrapped = first + rest - len(taking)
-        some = sum(taking[first : first + rest]) if wrapped <= 0 else self.decoding - sum(taking[wrapped:first])
-        return rounds * self.decoding + some
+        rounds = steps // size
+        first = self.step % size
+        wrapped = first + steps - rounds * size - size
+        if wrapped <= 0:
+            return rounds * self.decoding + sum(taking[first : size + wrapped])
+        return (rounds + 1) * self.decoding - sum(taking[wrapped:first])
 
     def blocks_by_step(self) -> tuple[int, ...]:
         """Blocks that the decodes take in the step to come and each one after; it repeats."""

@@ -13,7 +13,6 @@ from pagesim.sim.serving.pool import BlockPool
 from pagesim.sim.serving.record import Record, pack_admission
 from pagesim.sim.serving.requests import Requests
 from pagesim.sim.serving.running import Running
-from pagesim.sim.serving.steptime import pairs
 from pagesim.sim.serving.waiting import Waiting
 
 
@@ -53,16 +52,16 @@ class Scheduler:
         self.stop = NOBODY_WAITS
         self._admissions = 0
         self._watermark = config.watermark_blocks
+        self.most_decodes = min(config.max_num_seqs, config.token_budget)
 
-    def schedule(self, now: float) -> None:
-        """Schedule the step that starts `now`."""
+    def schedule(self, now: float, head: int | None) -> None:
+        """Schedule the step that starts `now`, when `head` is the first of the queue."""
         running = self.running
         decodes = self.tokens = self.decodes = self.sequences = running.decoding
-        self.contexts = running.contexts
+        self.contexts = decodes * (running.step + 1) - running.base_sum
         self.prefill_pairs = 0
         self.quiet = True
-        if self.completing:
-            self.completing = []
+        self.completing = []
         budget = self.config.token_budget - decodes
         self.blocks = blocks = running.blocks_now()
         if running.prefilling or self.held_back or blocks > self.pool.free:
@@ -74,7 +73,7 @@ class Scheduler:
             budget = left
         elif blocks:
             self.pool.take(blocks)
-        self._admit(now, budget)
+        self._admit(now, budget, head)
 
     def _busy_step(self, now: float, budget: int) -> int | None:
         """A step in which more than decoding happens to those that run. The budget left; None: someone had to go."""
@@ -116,34 +115,32 @@ class Scheduler:
         self.sequences += 1
         if computed == known:
             running.prefilling.pop(number, None)
-            running.decode(number, running.step + 1 - known)
+            running.decode(number, row, running.step + 1 - known)
             self.completing.append(row)
         else:
             running.prefilling[number] = computed
         if tokens == 1 and computed == known > requests.prompt[row]:
             self.contexts += computed  # one more token of its answer is a decode, even of one that just came back
         else:
-            self.prefill_pairs += pairs(before, tokens)
-        if row in requests.seen:
+            self.prefill_pairs += tokens * before + tokens * (tokens + 1) // 2
+        if requests.seen and row in requests.seen:
             seen = requests.seen[row]
             self.record.recomputed_tokens += max(0, min(computed, seen) - before)
             requests.seen[row] = max(computed, seen)
 
-    def _admit(self, now: float, budget: int) -> None:
+    def _admit(self, now: float, budget: int, head: int | None) -> None:
         """Let requests in from the front of the queue, up to the first that cannot be placed."""
-        running, waiting, pool, config = self.running, self.waiting, self.pool, self.config
-        while True:
-            if len(running.rows) >= config.max_num_seqs:
+        waiting, pool, config, rows, record = self.waiting, self.pool, self.config, self.running.rows, self.record
+        known_tokens, step, most = self.requests.known, self.running.step, config.max_num_seqs
+        row = head
+        while row is not None:
+            if len(rows) >= most:
                 self.stop = NO_SEQUENCE
                 return
             if budget <= 0:
                 self.stop = NO_BUDGET
                 return
-            row = waiting.head(now)
-            if row is None:
-                self.stop = NOBODY_WAITS
-                return
-            known = self.requests.known[row]
+            known = known_tokens[row]
             hit = pool.find(row, known)
             tokens = min(known - hit, self.cap)
             if tokens > budget:
@@ -151,14 +148,17 @@ class Scheduler:
                     self.stop = NO_BUDGET
                     return
                 tokens = budget
-            whole = known if config.reserve_full_isl else hit + tokens
-            if not pool.place(row, whole, hit, hit + tokens, self._watermark if running.rows else 0):
+            computed = hit + tokens
+            whole = known if config.reserve_full_isl else computed
+            if not pool.place(row, whole, hit, computed, self._watermark if rows else 0):
                 self.stop = NO_BLOCKS
                 return
             waiting.take()
             self.quiet = False
-            self._admissions += 1
-            running.rows[self._admissions] = row
-            self.record.admissions += pack_admission(running.step, row, hit, known)
-            self.compute(self._admissions, hit, tokens)
+            number = self._admissions = self._admissions + 1
+            rows[number] = row
+            record.admissions += pack_admission(step, row, hit, known)
+            self.compute(number, hit, tokens)
             budget -= tokens
+            row = waiting.head(now)
+        self.stop = NOBODY_WAITS if len(rows) < most and budget > 0 else NO_SEQUENCE

@@ -31,14 +31,12 @@ def serve(
     step_time: StepTime,
     priority: Sequence[int] | None = None,
     keep_steps: bool = False,
-    until_s: float | None = None,
     on_progress: OnProgress | None = None,
 ) -> ServingLog:
     """Serve every request of `trace` that can be served at all; the others are rejected on arrival.
 
     `priority`: one number for each request, the least is served first; it goes with the policy "priority". `keep_steps`:
-    keep what is needed to tell the blocks in use at every single step. `until_s`: stop the clock there; what is then not
-    finished is unfinished. `on_progress` is told of every PROGRESS_STEP requests that finish.
+    keep what is needed to tell the blocks in use at every single step. `on_progress` is told of every PROGRESS_STEP requests that finish.
     Raises UsageError if priorities and policy do not fit.
     """
     requests = Requests(trace, config, priority)
@@ -46,7 +44,7 @@ def serve(
     running = Running(requests.last_pass, config.block_size)
     scheduler = Scheduler(config, requests, running, _waiting(requests, config), _pool(trace, config), record)
     engine = Engine(scheduler, step_time)
-    _Clock(engine, on_progress).run(until_s)
+    _Clock(engine, on_progress).run()
     return ServingLog.of(trace, config, requests, record)
 
 
@@ -80,24 +78,28 @@ class _Clock:
         self.env, self.engine, self.on_progress = simpy.Environment(), engine, on_progress
         self._told = 0
 
-    def run(self, until_s: float | None) -> None:
-        """Until nothing is left to do, or until `until_s`."""
-        env, advance, schedule = self.env, self.engine.advance, self.env.schedule
+    def run(self) -> None:
+        """Until nothing is left to do."""
+        env, schedule = self.env, self.env.schedule
+        stretches = self.engine.stretches()
+        wake = stretches.send
+        next(stretches)
         callbacks: list[Callable[..., None]] = []
 
-        def wake(tick: _Tick) -> None:
-            delay = advance(env.now)
-            if delay is not None:
-                tick.callbacks = callbacks
-                schedule(tick, NORMAL, delay)
-            if self.on_progress is not None:
-                self._tell(self.on_progress)
+        def at(tick: _Tick) -> None:
+            try:
+                schedule(tick, NORMAL, wake(env.now))
+            except StopIteration:
+                return
+            tick.callbacks = callbacks
 
-        callbacks.append(wake)
+        callbacks.append(at)
+        if self.on_progress is not None:
+            callbacks.append(self._tell)
         schedule(_Tick(callbacks), NORMAL)
-        env.run(until_s)
+        env.run()
 
-    def _tell(self, on_progress: OnProgress) -> None:
-        while self.engine.num_finished - self._told >= PROGRESS_STEP:
+    def _tell(self, tick: _Tick) -> None:
+        while self.on_progress is not None and self.engine.num_finished - self._told >= PROGRESS_STEP:
             self._told += PROGRESS_STEP
-            on_progress(PROGRESS_STEP)
+            self.on_progress(PROGRESS_STEP)
