@@ -10,7 +10,7 @@ import math
 from collections.abc import Generator
 
 from pagesim.sim.serving.record import SEGMENT, Record, pack_segment
-from pagesim.sim.serving.running import ONE_STEP
+from pagesim.sim.serving.running import NUMBER_BITS, ONE_STEP
 from pagesim.sim.serving.scheduler import NO_SEQUENCE, NOBODY_WAITS, Scheduler
 from pagesim.sim.serving.steptime import StepTime
 
@@ -28,32 +28,28 @@ class Engine:
 
         The inner loop of everything, hence its locals. The first value yielded is for starting it, and means nothing.
         """
-        scheduler, running = self.scheduler, self.scheduler.running
-        waiting, pool = scheduler.waiting, scheduler.pool
-        rows, ends, prefilling, record = running.rows, running.ends, running.prefilling, self.record
+        scheduler, running, record = self.scheduler, self.scheduler.running, self.record
+        waiting, pool, most = scheduler.waiting, scheduler.pool, scheduler.most_decodes
+        rows, ends, prefilling, taking = running.rows, running.ends, running.prefilling, running.taking
         seconds, growth_s, segments = self.step_time.seconds, self.step_time.growth_s, record.segments
-        usable, most = pool.free, scheduler.most_decodes
+        head_of, usable, size = waiting.head, pool.free, len(taking)
         now = yield 0.0
         while True:
             step = running.step
             if ends and ends[0] < (step + 1) * ONE_STEP:
                 self._finish(now)
-            head = waiting.head(now)
-            if head is not None or prefilling or scheduler.held_back or running.blocks_now() > pool.free:
+            head = head_of(now)
+            if head is not None or prefilling or taking[step % size] > pool.free or scheduler.held_back:
                 scheduler.schedule(now, head)
-                tokens, decodes, stop, taken = scheduler.tokens, scheduler.decodes, scheduler.stop, scheduler.blocks
-                first = seconds(tokens, scheduler.prefill_pairs, scheduler.contexts, scheduler.sequences)
+                decodes, stop, taken = scheduler.decodes, scheduler.stop, scheduler.blocks
+                first = seconds(scheduler.tokens, scheduler.prefill_pairs, scheduler.contexts, scheduler.sequences)
                 if not scheduler.quiet:
-                    used = usable - pool.free
-                    if scheduler.completing or scheduler.late:
-                        decodes -= len(scheduler.late)
-                        self._sample(now + first)
-                    segments += pack_segment(now, first, 0.0, 1, len(rows), tokens, decodes, used, used, stop)
+                    self._busy(now, first, usable)
                     running.step = step + 1
                     now = yield first
                     continue
             elif rows:
-                tokens = decodes = running.decoding
+                decodes = running.decoding
                 stop, taken = NOBODY_WAITS if decodes < most else NO_SEQUENCE, 0
                 first = seconds(decodes, 0, decodes * (step + 1) - running.base_sum, decodes)
             elif waiting.next_arrival_s < math.inf:
@@ -62,36 +58,47 @@ class Engine:
             else:
                 return
             growth = growth_s(decodes)
-            steps = running.steps_to_finish()
+            steps = running.steps_to_finish() if running.stale else (ends[0] >> NUMBER_BITS) - step
             wait = steps * first + growth * (steps * (steps - 1) // 2)
-            if waiting.next_arrival_s < now + wait and (
-                stop == NOBODY_WAITS or (waiting.newcomers_matter and stop != NO_SEQUENCE)
-            ):
-                steps = steps_until(waiting.next_arrival_s, now, first, growth)
+            arrival_s = waiting.next_arrival_s
+            if arrival_s < now + wait and (stop == 0 or (waiting.newcomers_matter and stop != NO_SEQUENCE)):
+                steps = steps_until(arrival_s, now, first, growth)
+                wait = steps * first + growth * (steps * (steps - 1) // 2)
             free = pool.free + taken
             blocks = running.blocks_in(steps)
             if blocks > free:
                 steps = running.steps_within(free)
                 blocks = running.blocks_in(steps)
-            wait = steps * first + growth * (steps * (steps - 1) // 2)
-            used = usable - free
+                wait = steps * first + growth * (steps * (steps - 1) // 2)
             if record.taking is not None:
                 record.taking[len(segments) // SEGMENT.itemsize] = running.blocks_by_step()
             if blocks > taken:
                 pool.take(blocks - taken)
+            used = usable - free
             segments += pack_segment(
-                now, first, growth, steps, decodes, decodes, decodes, used + running.blocks_now(), used + blocks, stop
+                now, first, growth, steps, decodes, decodes, decodes, used + taking[step % size], used + blocks, stop
             )
             running.step = step + steps
             now = yield wait
 
+    def _busy(self, now: float, duration: float, usable: int) -> None:
+        """Write down a step in which more than decoding happens."""
+        scheduler = self.scheduler
+        gaps, used = scheduler.decodes - len(scheduler.late), usable - scheduler.pool.free
+        self.record.segments += pack_segment(
+            now, duration, 0.0, 1, len(scheduler.running.rows), scheduler.tokens, gaps, used, used, scheduler.stop
+        )
+        if scheduler.completing or scheduler.late:
+            self._sample(now + duration)
+
     def _finish(self, now: float) -> None:
         """Requests whose last output was sampled in the step just done give back what they hold."""
         last_pass, finish_s, finish = self.scheduler.requests.last_pass, self.record.finish_s, self.scheduler.pool.finish
-        for row in self.scheduler.running.take_finished():
+        finished = self.scheduler.running.take_finished()
+        for row in finished:
             finish(row, last_pass[row])
             finish_s[row] = now
-            self.num_finished += 1
+        self.num_finished += len(finished)
 
     def _sample(self, end: float) -> None:
         """Tokens sampled at `end` by requests that got none in the step before."""

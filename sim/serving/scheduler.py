@@ -64,7 +64,7 @@ class Scheduler:
         self.completing = []
         budget = self.config.token_budget - decodes
         self.blocks = blocks = running.blocks_now()
-        if running.prefilling or self.held_back or blocks > self.pool.free:
+        if running.prefilling or blocks > self.pool.free or self.held_back:
             self.quiet = False
             left = self._busy_step(now, budget)
             if left is None:
@@ -85,8 +85,9 @@ class Scheduler:
         self.late, self.held_back = self.held_back, []
         self.pool.take(self.blocks)
         for number, before, tokens, _ in chunks:
-            self.pool.extend(self.running.rows[number], before, before + tokens)
-            self.compute(number, before, tokens)
+            row = self.running.rows[number]
+            self.pool.extend(row, before, before + tokens)
+            self.compute(number, row, before, tokens)
             budget -= tokens
         return budget
 
@@ -106,15 +107,15 @@ class Scheduler:
             budget -= tokens
         return chunks
 
-    def compute(self, number: int, before: int, tokens: int) -> None:
+    def compute(self, number: int, row: int, before: int, tokens: int) -> None:
         """Book a chunk of a prompt, or of a recomputation: `tokens` behind `before`."""
         requests, running = self.requests, self.running
-        row = running.rows[number]
         known, computed = requests.known[row], before + tokens
         self.tokens += tokens
         self.sequences += 1
         if computed == known:
-            running.prefilling.pop(number, None)
+            if before:
+                running.prefilling.pop(number, None)
             running.decode(number, row, running.step + 1 - known)
             self.completing.append(row)
         else:
@@ -128,21 +129,17 @@ class Scheduler:
             self.record.recomputed_tokens += max(0, min(computed, seen) - before)
             requests.seen[row] = max(computed, seen)
 
-    def _admit(self, now: float, budget: int, head: int | None) -> None:
-        """Let requests in from the front of the queue, up to the first that cannot be placed."""
-        waiting, pool, config, rows, record = self.waiting, self.pool, self.config, self.running.rows, self.record
-        known_tokens, step, most = self.requests.known, self.running.step, config.max_num_seqs
-        row = head
+    def _admit(self, now: float, budget: int, row: int | None) -> None:
+        """Let requests in from the front of the queue, `row`, up to the first that cannot be placed."""
+        waiting, pool, config, rows, cap = self.waiting, self.pool, self.config, self.running.rows, self.cap
+        left = config.max_num_seqs - len(rows)
         while row is not None:
-            if len(rows) >= most:
-                self.stop = NO_SEQUENCE
+            if not (left and budget):
+                self.stop = NO_BUDGET if left else NO_SEQUENCE
                 return
-            if budget <= 0:
-                self.stop = NO_BUDGET
-                return
-            known = known_tokens[row]
-            hit = pool.find(row, known)
-            tokens = min(known - hit, self.cap)
+            known = self.requests.known[row]
+            hit = pool.find(row, known) if config.prefix_caching else 0
+            tokens = known - hit if known - hit <= cap else cap
             if tokens > budget:
                 if not config.chunked_prefill:
                     self.stop = NO_BUDGET
@@ -157,8 +154,9 @@ class Scheduler:
             self.quiet = False
             number = self._admissions = self._admissions + 1
             rows[number] = row
-            record.admissions += pack_admission(step, row, hit, known)
-            self.compute(number, hit, tokens)
+            self.record.admissions += pack_admission(self.running.step, row, hit, known)
+            self.compute(number, row, hit, tokens)
             budget -= tokens
+            left -= 1
             row = waiting.head(now)
-        self.stop = NOBODY_WAITS if len(rows) < most and budget > 0 else NO_SEQUENCE
+        self.stop = NOBODY_WAITS if left and budget else NO_BUDGET if left else NO_SEQUENCE

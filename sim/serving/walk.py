@@ -111,4 +111,4 @@ class Walk:
         scheduler.tokens = scheduler.decodes = scheduler.sequences = len(decodes)
         scheduler.contexts = sum(self.granted[number][0] + 1 for number in decodes)
         for number in prefills:
-            scheduler.compute(number, *self.granted[number])
+            scheduler.compute(number, running.rows[number], *self.granted[number])
