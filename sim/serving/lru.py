@@ -42,7 +42,7 @@ class FreeQueue:
         self._count -= count
         while count:
             look = self._queue[self._head : min(self._tail, self._head + count + 16)]
-            places = np.flatnonzero(look != GONE)[:count]
+            places = (look != GONE).nonzero()[0][:count]
             taken.append(look[places])
             self._head += int(places[-1]) + 1 if len(places) == count else len(look)
             count -= len(places)

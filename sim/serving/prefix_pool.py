@@ -3,7 +3,9 @@
 Blocks without a hash are interchangeable, so they are only counted; a block gets a slot when it gets its hash. The
 free list has the plain ones first and the hashed ones behind, in the order in which they were freed; so a hash is lost
 only when no plain block is left. An answer's blocks can be found by nobody but the same request after a preemption:
-their hashes are not made until they are freed. Source of the rules: vLLM 0.29, block pool and KV-cache manager.
+their hashes are not made until they are freed. And since only a look-up sees which hashes there are, those that were
+made or lost since the last one are settled then, all at once. Source of the rules: vLLM 0.29, block pool and KV-cache
+manager.
 """
 
 from __future__ import annotations
@@ -35,11 +37,16 @@ class PrefixPool:
         self._keys_of: dict[int, Ints] = {}  # by row: the chain, as far as it may be found
         self._table: dict[int, Ints] = {}  # by row: slots of its hashed blocks, which come first
         self._found: Ints = NO_KEYS
+        self._owed = 0  # blocks at the head of the queue that are taken already
+        self._filled: list[tuple[int, int]] = []  # (row, blocks of it that are full), in order of time, without hashes
 
     def find(self, row: int, tokens: int) -> int:
         """The longest hit: whole blocks, and at least one token left to compute."""
         keys = self._chain(row)[: (tokens - 1) // self._size]
-        if not len(keys) or self._slot[keys[0]] == NOWHERE:
+        if not len(keys):
+            return 0
+        self._settle()
+        if self._slot[keys[0]] == NOWHERE:
             return 0
         slots = self._slot[keys]
         missing = slots == NOWHERE
@@ -67,20 +74,30 @@ class PrefixPool:
     def extend(self, row: int, before: int, computed: int) -> None:
         """Full blocks of known text can be found as soon as they are scheduled."""
         self.take(self.missing(before, computed))
-        table, keys = self._table[row], self._keys_of[row]
-        full = min(computed // self._size, len(keys))
-        if full > len(table):
-            self._table[row] = np.concatenate((table, self._insert(keys[len(table) : full])))
+        full = min(computed // self._size, len(self._keys_of[row]))
+        if full > len(self._table[row]):
+            if self._filled and self._filled[-1][0] == row:
+                self._filled.pop()
+            self._filled.append((row, full))
 
     def take(self, blocks: int) -> None:
-        """The head of the free list: plain blocks, then those freed longest ago, whose hashes are now forgotten."""
+        """The head of the free list: plain blocks, then those freed longest ago, whose hashes are then forgotten."""
         self.free -= blocks
-        forgotten = len(self._queue) - self.free
-        if forgotten > 0:
-            self._forget(self._queue.take(forgotten))
+        self._owed = max(self._owed, len(self._queue) - self.free)
+
+    def _settle(self) -> None:
+        """Forget the hashes of blocks that were taken, and give full blocks theirs."""
+        if self._owed:
+            self._forget(self._queue.take(self._owed))
+            self._owed = 0
+        for row, full in self._filled:
+            table = self._table[row]
+            self._table[row] = np.concatenate((table, self._insert(self._keys_of[row][len(table) : full])))
+        self._filled.clear()
 
     def finish(self, row: int, computed: int) -> None:
         """The answer's blocks keep hashes that nobody will ask for; they are taken in their turn."""
+        self._settle()
         table = self._table.pop(row)
         del self._keys_of[row]
         answer = self._slots(computed // self._size - len(table))
@@ -89,6 +106,7 @@ class PrefixPool:
 
     def preempt(self, row: int, computed: int) -> None:
         """Every full block can be found by the request when it comes back."""
+        self._settle()
         table, keys, full = self._table.pop(row), self._keys_of[row], computed // self._size
         if full > len(keys):
             keys = self._keys_of[row] = np.concatenate((keys, self._chains.private(full - len(keys))))
