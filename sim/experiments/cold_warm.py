@@ -58,8 +58,8 @@ def _rows(logs: Logs) -> list[Row]:
 
 
 REMARKS = {
-    ("cold", 1024): "The note's cold times grow in line with length up to 2,048 tokens and by 3.3 for the next "
-    "doubling; no sum of a linear and a square term does.",
+    ("cold", 1024): "The note's cold times grow nearly in line with length up to 2,048 tokens and by 3.3 for the "
+    "next doubling; a base, a linear and a square term cannot.",
     ("warm", 2048): "The warm times of the note grow faster with length than those here.",
     ("warm", 4096): "The warm times of the note grow faster with length than those here: eight tokens behind "
     "a long text cost more than their pairs do.",

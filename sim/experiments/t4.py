@@ -42,7 +42,10 @@ def t4_profile(rows: Sequence[Row]) -> Profile:
         FORM,
         fit_profile(measurements),
         tuple(measurements),
-        tuple(HeldOut(r.figure, r.what, r.unit, tuple(map(float, r.published)), float(r.ours), r.standing.value) for r in held_out),
+        tuple(
+            HeldOut(r.figure, r.what, r.unit, tuple(map(float, r.published)), float(r.ours), r.standing.value)
+            for r in held_out
+        ),
         (ASSUMED, LENGTHS),
     )
 
