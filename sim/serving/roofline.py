@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pagesim.sim.devices import Device
+from pagesim.sim.catalog.devices import Device
+from pagesim.sim.catalog.modelconfig import Model
 from pagesim.sim.errors import GeometryError, UsageError
 from pagesim.sim.geometry import cache_geometry
-from pagesim.sim.modelconfig import Model
 
 LAUNCHES_PER_LAYER = 10  # kernels: two norms, four projections, rotation, cache write, attention, activation
 LAUNCH_S = 5e-6  # assumed, not measured; the order of magnitude of a launch without a captured graph

@@ -92,8 +92,8 @@ def parse_step_time(text: str) -> StepTime:
     """
     kind, _, rest = text.partition(":")
     if kind == "roofline" and ":" in rest:
-        from pagesim.sim.devices import find_device
-        from pagesim.sim.models import find_model
+        from pagesim.sim.catalog.devices import find_device
+        from pagesim.sim.catalog.models import find_model
         from pagesim.sim.serving.roofline import RooflineStep
 
         device, _, model = rest.partition(":")
