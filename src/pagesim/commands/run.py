@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pagesim.commands import reading
 from pagesim.commands import run_options as o
 from pagesim.commands.run_pool import run_pool
+from pagesim.commands.scenario import run_scenario
 from pagesim.sim.config import RunConfig, WorkloadConfig
 from pagesim.sim.errors import UsageError
 
@@ -26,6 +27,8 @@ COLUMNS_AT_ONCE = 3  # allocators beside each other, on 80 characters
 def run(
     load: o.Load = None,
     trace: o.TraceFile = None,
+    scenario: o.Scenario = None,
+    steps: o.Steps = None,
     allocators: o.Allocators = o.DEFAULT_NAMES,
     pool_tokens: o.PoolTokens = None,
     num_blocks: o.NumBlocks = None,
@@ -66,6 +69,13 @@ def run(
     out: o.Out = None,
 ) -> None:
     """Put several allocators through the same trace and say what each one wastes and refuses."""
+    if scenario is not None:
+        if load is not None or trace is not None:
+            raise UsageError("--scenario brings its own requests; accepted: without --load and --trace")
+        run_scenario(scenario, steps, as_json)
+        return
+    if steps is not None:
+        raise UsageError("--steps is the log of a scheduler; accepted: together with --scenario")
     drawn: Any = {
         "arrivals": arrivals, "lengths": lengths, "prompt_share": prompt_share, "prompt_lengths": prompt_lengths,
         "output_lengths": output_lengths, "truncation": truncate, "num_requests": requests,

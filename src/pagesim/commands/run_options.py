@@ -27,6 +27,18 @@ Load = Annotated[
     ),
 ]
 TraceFile = Annotated[Path | None, _option("--trace", metavar="FILE", help="A trace, at its own times.")]
+Scenario = Annotated[
+    str | None,
+    _option(
+        "--scenario",
+        metavar="NAME|FILE",
+        help="Serving instead, by vLLM's rules: an experiment of the note (starved, unstarved, starved-cached, "
+        "quarter-pool, shared-prefix, cold-warm, n8, salts, thrash), or a recording of its scheduler.",
+    ),
+]
+Steps = Annotated[
+    Path | None, _option("--steps", metavar="FILE", help="With --scenario: a line of JSON for each step.")
+]
 Allocators = Annotated[
     str,
     _option(
