@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pagesim.sim.errors import UsageError
 from pagesim.sim.geometry import CacheGeometry
-from pagesim.sim.lengths import LengthDistribution
+from pagesim.sim.lengths import LengthDistribution, weighted_sum
 from pagesim.sim.pool import PoolGeometry
 
 
@@ -35,7 +35,7 @@ def tail(lengths: LengthDistribution, block_size: int, pool_tokens: int) -> Tail
     """The tail at `block_size` in a pool of `pool_tokens`. Exact: a sum over the table of probabilities."""
     if block_size < 1:
         raise UsageError(f"block size {block_size}; accepted: 1 or more")
-    empty = float((-lengths.values % block_size) @ lengths.probabilities)
+    empty = weighted_sum(-lengths.values % block_size, lengths.probabilities)
     held = lengths.mean + empty
     return Tail(block_size, empty, empty / held, int(pool_tokens / held), block_size - 1)
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from pagesim.sim.errors import UsageError
-from pagesim.sim.lengths import LengthDistribution
+from pagesim.sim.lengths import LengthDistribution, weighted_sum
 from pagesim.sim.trace import Floats, Ints
 
 
@@ -30,7 +30,7 @@ class Moments:
         """Sums over pairs, each with its probability. Raises UsageError if none is within `limit` tokens."""
         weight = np.where(prompt + output <= limit, weight, 0.0)
         p, o = prompt.astype(np.float64), output.astype(np.float64)
-        return cls.of_sums([float(weight @ column) for column in (np.ones(len(p)), p, o, p * p, p * o, o * o)], limit)
+        return cls.of_sums([weighted_sum(column, weight) for column in (p * 0 + 1, p, o, p * p, p * o, o * o)], limit)
 
     @classmethod
     def of_sums(cls, sums: list[float], limit: int) -> Moments:
@@ -112,7 +112,7 @@ class IndependentLengths:
         fitting = np.searchsorted(self.output.values, limit - self.prompt.values, side="right")
         one, first, second = (np.concatenate([[0.0], np.cumsum(chance * o**k)])[fitting] for k in range(3))
         columns = (one, p * one, first, p * p * one, p * first, second)
-        return Moments.of_sums([float(weight @ column) for column in columns], limit)
+        return Moments.of_sums([weighted_sum(column, weight) for column in columns], limit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,6 +20,11 @@ MAX_LENGTH = 2**24  # tokens: a table has a row for each length
 NOTE_CONTEXT = 2048  # tokens: the note's server permits no longer sequence
 
 
+def weighted_sum(values: Ints | Floats, weights: Floats) -> float:
+    """The sum of values * weights, rounded once: a dot product's last bit depends on the processor."""
+    return math.fsum(values * weights)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LengthDistribution:
     """P(length = values[k]) = probabilities[k].
@@ -35,12 +40,12 @@ class LengthDistribution:
     @property
     def mean(self) -> float:
         """E[length], tokens."""
-        return float(self.values @ self.probabilities)
+        return weighted_sum(self.values, self.probabilities)
 
     @property
     def second_moment(self) -> float:
         """E[length^2], tokens^2."""
-        return float(self.values.astype(np.float64) ** 2 @ self.probabilities)
+        return weighted_sum(self.values.astype(np.float64) ** 2, self.probabilities)
 
     @property
     def median(self) -> int:

@@ -18,6 +18,7 @@ from pagesim.sim.residence import Residence
 from pagesim.sim.trace import Trace
 
 HORIZON_RESIDENCES = 17  # how long a drawn trace is, in mean residences
+RATE_DIGITS = 12  # significant
 ARRIVAL_DIGITS = 9  # arrivals are whole nanoseconds, so that the last bit of a logarithm changes no trace
 
 
@@ -34,10 +35,12 @@ class Load:
     per: Literal["pool", "slot"]
 
     def rate_per_s(self, residence: Residence, m: Moments, pool_tokens: int, max_model_len: int) -> float:
-        """The arrival rate that offers this load."""
+        """The arrival rate that offers this load, to RATE_DIGITS: the last bits are a matter of the processor."""
         if self.per == "pool":
-            return self.erlangs * pool_tokens / (m.share * residence.mean_token_s(m))
-        return self.erlangs * (pool_tokens // max_model_len) / (m.share * residence.mean_s(m))
+            rate = self.erlangs * pool_tokens / (m.share * residence.mean_token_s(m))
+        else:
+            rate = self.erlangs * (pool_tokens // max_model_len) / (m.share * residence.mean_s(m))
+        return float(f"{rate:.{RATE_DIGITS}g}")
 
 
 PRESETS = {"moderate": Load(1.18, "slot"), "high": Load(1.40, "pool")}

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -128,3 +129,14 @@ def test_fewer_requests_are_the_first_of_more() -> None:
     fewer = first(replace(SMALL, workload=replace(SMALL.workload, num_requests=100)))
     for name in fewer:
         assert np.array_equal(fewer[name], more[name][:100]), name
+
+
+def test_the_kernels_of_a_linear_algebra_library_change_no_byte(tmp_path: Path) -> None:
+    """A dot product's last bit depends on the processor; a rate made of one would change every arrival."""
+    command = [sys.executable, "-m", "pagesim", "run", "--load", "high", "--runs", "1", "--requests", "2000", "--json"]
+    answers = set()
+    for kernel in ("Haswell", "Prescott", "Nehalem"):
+        environment = {**os.environ, "OPENBLAS_CORETYPE": kernel}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=True)
+        answers.add(done.stdout)
+    assert len(answers) == 1
