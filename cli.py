@@ -58,6 +58,10 @@ def main() -> None:
         message = error.format_message()
         print(message if "\n" in message else f"error: {message}", file=sys.stderr)
         status = 2
+    except (MemoryError, RecursionError, OverflowError) as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        print(f"error: too large or too deep to work with ({reason})", file=sys.stderr)
+        status = 2
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
         status = 130

@@ -69,7 +69,7 @@ class Batches:
     def times_s(self, rng: np.random.Generator, count: int, rate_per_s: float) -> Floats:
         """The last batch may be short."""
         batches = np.cumsum(rng.standard_exponential(-(-count // self.size))) * self.size / rate_per_s
-        return np.repeat(batches, self.size)[:count]
+        return np.repeat(batches, min(self.size, count))[:count]
 
 
 def parse_arrivals(text: str) -> Arrivals:

@@ -14,6 +14,7 @@ Growth = Literal["final", "token"]
 ResidenceRule = Literal["total", "decode"]
 DEFAULT_ALLOCATORS = ("reservation", "exact-fit", "paged")
 MAX_SEED = 2**63 - 1
+MAX_RUNS = 10**5
 MAX_REQUESTS = 10**8  # more are a mistake of unit, and would not fit into memory
 
 
@@ -79,7 +80,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         for name, value, low, high in (
             ("--max-model-len", self.max_model_len, 2, MAX_SEED),
-            ("--runs", self.num_runs, 1, MAX_SEED),
+            ("--runs", self.num_runs, 1, MAX_RUNS),
             ("--seed", self.seed, 0, MAX_SEED),
             ("--requests", self.workload.num_requests, 1, MAX_REQUESTS),
             ("--pool-tokens", self.pool.tokens, 1, MAX_SEED),

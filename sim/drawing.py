@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pagesim.sim.arrivals import parse_arrivals
-from pagesim.sim.config import RunConfig, WorkloadConfig
+from pagesim.sim.config import MAX_REQUESTS, RunConfig, WorkloadConfig
 from pagesim.sim.errors import UsageError
 from pagesim.sim.length_pairs import IndependentLengths, LengthPairs, ListedLengths, Moments, TotalLengths
 from pagesim.sim.lengths import parse_lengths
@@ -64,6 +64,10 @@ def draw_at_rate(
     if duration_s is None:
         return Workload(lengths, arrivals, rate_per_s, workload.num_requests or 1).draw(stream.spawn(1)[0])
     count = 16 + int(1.2 * rate_per_s * duration_s)
+    if count > MAX_REQUESTS:
+        raise UsageError(
+            f"--duration {duration_s:g} at {rate_per_s:g}/s: {count:,} requests; accepted: {MAX_REQUESTS:,}"
+        )
     while True:
         trace = Workload(lengths, arrivals, rate_per_s, count).draw(np.random.SeedSequence(seed).spawn(1)[0])
         if trace.arrival_s[-1] > duration_s:

@@ -10,6 +10,9 @@ from pagesim.sim.errors import UsageError
 from pagesim.sim.servegen import WINDOW_S, ServeGenWindows
 from pagesim.sim.trace import Floats
 
+MAX_PASSES = 10_000
+LEAST_SHAPE = 1e-4  # below it nearly all gaps are zero
+
 
 @dataclass(frozen=True, slots=True)
 class RateWindows:
@@ -23,6 +26,12 @@ class RateWindows:
     def __post_init__(self) -> None:
         if not self.windows.rate_per_s.any():
             raise UsageError("every window has rate 0; accepted: a client that sends something")
+        shapes = self.windows.a[self.windows.rate_per_s > 0]
+        if not ((shapes >= LEAST_SHAPE) & (shapes <= 1 / LEAST_SHAPE)).all():
+            raise UsageError(
+                f"a window's shape is {shapes.min():g} to {shapes.max():g}; accepted: {LEAST_SHAPE:g} to "
+                f"{1 / LEAST_SHAPE:g}"
+            )
 
     @property
     def mean_rate_per_s(self) -> float:
@@ -37,6 +46,8 @@ class RateWindows:
     def times_s(self, rng: np.random.Generator, count: int, rate_per_s: float) -> Floats:
         """Every window's rate is scaled so that the mean is `rate_per_s`; windows keep their length."""
         scale = rate_per_s / self.mean_rate_per_s
+        if count > MAX_PASSES * self.span_s * rate_per_s:
+            raise UsageError(f"{count:,} requests at {rate_per_s:g}/s go through all windows over {MAX_PASSES:,} times")
         parts: list[Floats] = []
         missing, begin_s = count, 0.0
         while missing > 0:

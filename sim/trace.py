@@ -18,6 +18,7 @@ from pagesim.sim.errors import TraceError
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+MAX_ARRIVAL_S = 1e12  # thirty thousand years: past this, too, the unit is mistaken
 MAX_TOKENS = 2**40  # a length past this is a mistake of unit, and sums of ten million of them still fit 64 bits
 
 
@@ -177,7 +178,7 @@ def _check(trace: Trace) -> None:
             raise TraceError(f"column {field.name} has {len(column)} rows; arrival_s has {size}")
     arrival = trace.arrival_s
     _refuse(arrival, ~np.isfinite(arrival), "arrival_s", "a finite number of seconds")
-    _refuse(arrival, arrival < 0, "arrival_s", "0 seconds or later")
+    _refuse(arrival, (arrival < 0) | (arrival > MAX_ARRIVAL_S), "arrival_s", f"0 to {MAX_ARRIVAL_S:g} seconds")
     _refuse(arrival, np.concatenate([[False], np.diff(arrival) < 0]), "arrival_s", "no earlier than the row before")
     for name in ("prompt_tokens", "output_tokens", "n"):
         column = getattr(trace, name)

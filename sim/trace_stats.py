@@ -9,6 +9,8 @@ import numpy as np
 from pagesim.sim.hash_sharing import HashSharing, hash_sharing
 from pagesim.sim.trace import Ints, Labels, Trace
 
+LEAST_SPAN_S = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class LengthStats:
@@ -57,7 +59,7 @@ def trace_stats(trace: Trace) -> TraceStats:
     return TraceStats(
         requests=len(trace),
         span_s=trace.span_s,
-        rate_per_s=(len(trace) - 1) / trace.span_s if trace.span_s > 0 else None,
+        rate_per_s=(len(trace) - 1) / trace.span_s if trace.span_s > LEAST_SPAN_S else None,
         longest_gap_s=float(gaps.max(initial=0.0)),
         distinct_arrivals=1 + int((gaps > 0).sum()),
         prompt=LengthStats.of(trace.prompt_tokens),

@@ -5,6 +5,7 @@ Presets: the note gives results but not its loads. These two reproduce them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +20,7 @@ from pagesim.sim.trace import Trace
 
 HORIZON_RESIDENCES = 17  # how long a drawn trace is, in mean residences
 RATE_DIGITS = 12  # significant
+MAX_RATE = 1e12  # requests/s; the least is its inverse
 ARRIVAL_DIGITS = 9  # arrivals are whole nanoseconds, so that the last bit of a logarithm changes no trace
 
 
@@ -35,11 +37,17 @@ class Load:
     per: Literal["pool", "slot"]
 
     def rate_per_s(self, residence: Residence, m: Moments, pool_tokens: int, max_model_len: int) -> float:
-        """The arrival rate that offers this load, to RATE_DIGITS: the last bits are a matter of the processor."""
+        """The arrival rate that offers this load, to RATE_DIGITS: the last bits are a matter of the processor.
+
+        Raises UsageError past MAX_RATE either way.
+        """
         if self.per == "pool":
-            rate = self.erlangs * pool_tokens / (m.share * residence.mean_token_s(m))
+            room, each = pool_tokens, m.share * residence.mean_token_s(m)
         else:
-            rate = self.erlangs * (pool_tokens // max_model_len) / (m.share * residence.mean_s(m))
+            room, each = pool_tokens // max_model_len, m.share * residence.mean_s(m)
+        rate = self.erlangs * room / each if each > 0 else math.inf
+        if not 1 / MAX_RATE <= rate <= MAX_RATE:
+            raise UsageError(f"this load is {rate:g} requests/s; accepted: {1 / MAX_RATE:g} to {MAX_RATE:g}")
         return float(f"{rate:.{RATE_DIGITS}g}")
 
 

@@ -47,7 +47,9 @@ def test_a_window_in_blocks_may_start_in_the_middle_of_one() -> None:
 def test_layers_without_a_growing_cache_cost_nothing() -> None:
     cache = cache_geometry((None, FULL, None, FULL), 2)
     assert (cache.num_layers, cache.bytes_per_token) == (2, 2 * 4 * 256 * 2)
-    assert describe((None, FULL, None, FULL)) == "2 without a growing cache, 2 full (4 KV heads x 256 numbers of K and V)"
+    assert (
+        describe((None, FULL, None, FULL)) == "2 without a growing cache, 2 full (4 KV heads x 256 numbers of K and V)"
+    )
     with pytest.raises(GeometryError, match="no layer"):
         cache_geometry((None, None), 2)
 

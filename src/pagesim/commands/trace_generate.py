@@ -51,8 +51,8 @@ def generate(
     workload = WorkloadConfig(
         arrivals, lengths, prompt_share, prompt_lengths, output_lengths, truncation, num_requests=requests
     )
+    config = RunConfig(load=load or DEFAULT.load, workload=workload, max_model_len=max_model_len, seed=seed)
     if load is not None:
-        config = RunConfig(load=load, workload=workload, max_model_len=max_model_len, seed=seed)
         trace = next(Drawn(config).traces())
     else:
         trace = draw_at_rate(workload, max_model_len, seed, rate, duration)
