@@ -125,7 +125,7 @@ class _Run:
             owner, free = event.owner, allocator.free_tokens
             if place(owner):
                 owned[owner] = free - allocator.free_tokens
-                at(env.now + residence_s[owner], _Happening(departing, owner), URGENT)
+                at(arrival_s[owner] + residence_s[owner], _Happening(departing, owner), URGENT)
                 if entered:
                     entered(owner)
             else:
