@@ -14,6 +14,8 @@ from pagesim.sim.allocators import AnyAllocator, OracleAllocator
 class ContiguousPool:
     """An allocator as a BlockPool whose blocks are single slots."""
 
+    shared_tokens = cached = 0
+
     def __init__(self, allocator: AnyAllocator, final_tokens: Sequence[int]) -> None:
         """`final_tokens`, by row: prompt and answer. Only an allocator that is an oracle is told."""
         self._allocator, self._final = allocator, final_tokens
@@ -35,6 +37,10 @@ class ContiguousPool:
             placed = False
         self.free = allocator.free_tokens
         return placed
+
+    def asked(self, row: int, whole: int, hit: int) -> int:
+        """What the allocator was told of: free slots in total, in a row or not."""
+        return self._final[row] if isinstance(self._allocator, OracleAllocator) else whole
 
     def missing(self, before: int, computed: int) -> int:
         """Nothing: the run was long enough from the start."""

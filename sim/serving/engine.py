@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 
-from pagesim.sim.serving.record import SEGMENT, Record, pack_segment
+from pagesim.sim.serving.record import Record, pack_segment
 from pagesim.sim.serving.running import NUMBER_BITS, ONE_STEP
 from pagesim.sim.serving.scheduler import NO_SEQUENCE, NOBODY_WAITS, Scheduler
 from pagesim.sim.serving.steptime import StepTime
@@ -71,15 +71,14 @@ class Engine:
                 steps = running.steps_within(free)
                 blocks = running.blocks_in(steps)
                 wait = steps * first + growth * (steps * (steps - 1) // 2)
-            if record.taking is not None:
-                record.taking[len(segments) // SEGMENT.itemsize] = running.blocks_by_step()
-            if blocks > taken:
-                pool.take(blocks - taken)
             used = usable - free
             used_first, used_last = used + taking[step % size], used + blocks
             segments += pack_segment(
-                now, first, growth, steps, decodes, decodes, decodes, used_first, used_last, contexts, stop
-            )
+                now, first, growth, steps, decodes, decodes, decodes, used_first, used_last, contexts,
+                pool.shared_tokens, min(pool.cached, usable - used_first), stop, 0 if head is None else scheduler.asked,
+            )  # fmt: skip
+            if blocks > taken:
+                pool.take(blocks - taken)
             running.step = step + steps
             now = yield wait
 
@@ -91,8 +90,9 @@ class Engine:
         if running.prefilling:
             contexts += sum(running.prefilling.values())
         self.record.segments += pack_segment(
-            now, duration, 0.0, 1, len(running.rows), scheduler.tokens, gaps, used, used, contexts, scheduler.stop
-        )
+            now, duration, 0.0, 1, len(running.rows), scheduler.tokens, gaps, used, used, contexts,
+            scheduler.pool.shared_tokens, scheduler.pool.cached, scheduler.stop, scheduler.asked,
+        )  # fmt: skip
         if scheduler.completing or scheduler.late:
             self._sample(now + duration)
 

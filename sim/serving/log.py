@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pagesim.sim.serving.config import ServingConfig
-from pagesim.sim.serving.record import ADMISSION, PREEMPTION, SEGMENT, Record
+from pagesim.sim.serving.config import PAGED, ServingConfig
+from pagesim.sim.serving.record import ADMISSION, CHUNK, EVENT, SEGMENT, Record
 from pagesim.sim.serving.requests import Requests
 from pagesim.sim.trace import Floats, Ints, Trace
 
@@ -22,9 +22,8 @@ class ServingLog:
 
     By request: `rejected` (bool), and float64 seconds on the run's clock, NaN where it did not happen: `admitted_s`
     (start of the step that first let it in), `first_token_s` and `finish_s`. `segments` is of SEGMENT, `admissions` of
-    ADMISSION and `preemptions` of PREEMPTION, in order of time. `odd_gaps_s`: intervals between two tokens of one
-    request that were longer than a step. `taking` as in Record, None unless it was kept. `totals` by the names of the
-    recordings' format.
+    ADMISSION, `chunks` of CHUNK, `preemptions` and `held_back` of EVENT, in order of time. `odd_gaps_s`: intervals
+    between two tokens of one request that were longer than a step. `totals` by the names of the recordings' format.
     """
 
     config: ServingConfig
@@ -37,9 +36,10 @@ class ServingLog:
     finish_s: Floats
     segments: Rows
     admissions: Rows
+    chunks: Rows
     preemptions: Rows
+    held_back: Rows
     odd_gaps_s: Floats
-    taking: dict[int, tuple[int, ...]] | None
     recomputed_tokens: int
 
     @classmethod
@@ -59,9 +59,10 @@ class ServingLog:
             np.array(record.finish_s),
             segments,
             admissions,
-            np.array(record.preemptions, np.int64).view(PREEMPTION),
+            np.frombuffer(record.chunks, CHUNK),
+            np.array(record.preemptions, np.int64).view(EVENT),
+            np.array(record.held_back, np.int64).view(EVENT),
             np.array(record.odd_gaps_s),
-            record.taking,
             record.recomputed_tokens,
         )
 
@@ -102,6 +103,23 @@ class ServingLog:
     def num_steps(self) -> int:
         """Steps in which something was running, or waited for room."""
         return int(self.segments["steps"].sum())
+
+    @property
+    def slots_per_block(self) -> int:
+        """Tokens in what the log calls a block: a slot, behind an allocator of contiguous runs."""
+        return self.config.block_size if self.config.allocator == PAGED else 1
+
+    @property
+    def finishes(self) -> tuple[Ints, Ints]:
+        """(rows, steps) of requests that finished, in order of the running list, which is that of last admissions.
+
+        The step is the last of the segment at whose end the request finished.
+        """
+        latest = self.admissions["row"][::-1]
+        rows = latest[np.sort(np.unique(latest, return_index=True)[1])][::-1]  # each once, by its last admission
+        rows = rows[~np.isnan(self.finish_s[rows])]
+        segment = np.searchsorted(self.segments["start_s"], self.finish_s[rows], side="left") - 1
+        return rows, (self.first_steps + self.segments["steps"] - 1)[segment]
 
     def totals(self) -> dict[str, int]:
         """Sums over the run, by the names of the recordings' format, `steps` apart: idle time has no steps here."""

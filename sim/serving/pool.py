@@ -13,6 +13,12 @@ class BlockPool(Protocol):
 
     free: int
     """Blocks that can be had now, hashed ones among them."""
+    shared_tokens: int
+    """Tokens that sequences hold in slots which another of them holds too, each time but the first."""
+
+    @property
+    def cached(self) -> int:
+        """Free blocks that can still be found."""
 
     def find(self, row: int, tokens: int) -> int:
         """Tokens of the first `tokens` of a request that the prefix cache holds, fewer than `tokens`."""
@@ -22,6 +28,9 @@ class BlockPool(Protocol):
 
         False unless the blocks for `whole` tokens could be had now and `spare` be left.
         """
+
+    def asked(self, row: int, whole: int, hit: int) -> int:
+        """Free blocks without which `place` refuses a request, whatever is spared."""
 
     def missing(self, before: int, computed: int) -> int:
         """Blocks that a sequence of `before` tokens must get to hold `computed`."""
@@ -42,6 +51,8 @@ class BlockPool(Protocol):
 class CountingPool:
     """A pool of interchangeable blocks: a number."""
 
+    shared_tokens = cached = 0
+
     def __init__(self, usable_blocks: int, block_size: int) -> None:
         self.free = usable_blocks
         self._size = block_size
@@ -56,6 +67,10 @@ class CountingPool:
             return False
         self.free -= -(-computed // self._size)
         return True
+
+    def asked(self, row: int, whole: int, hit: int) -> int:
+        """By count."""
+        return -(-whole // self._size)
 
     def missing(self, before: int, computed: int) -> int:
         """By count."""

@@ -25,6 +25,7 @@ class PrefixPool:
 
     def __init__(self, usable_blocks: int, block_size: int, chains: HashChains) -> None:
         self.free = usable_blocks
+        self.shared_tokens = 0
         self._usable, self._size, self._chains = usable_blocks, block_size, chains
         self._queue = FreeQueue(usable_blocks)
         self._references = np.zeros(usable_blocks, np.int64)  # by slot
@@ -39,6 +40,11 @@ class PrefixPool:
         self._found: Ints = NO_KEYS
         self._owed = 0  # blocks at the head of the queue that are taken already
         self._filled: list[tuple[int, int]] = []  # (row, blocks of it that are full), in order of time, without hashes
+
+    @property
+    def cached(self) -> int:
+        """Hashed ones of the free list."""
+        return len(self._queue) - self._owed
 
     def find(self, row: int, tokens: int) -> int:
         """The longest hit: whole blocks, and at least one token left to compute."""
@@ -55,17 +61,23 @@ class PrefixPool:
 
     def place(self, row: int, whole: int, hit: int, computed: int, spare: int) -> bool:
         """A hit block that lay in the free list leaves it; one that a live sequence holds costs nothing."""
+        if self.asked(row, whole, hit) > self.free - spare:
+            return False
         found = self._found if hit else NO_KEYS
         idle = found[self._references[found] == 0]
-        if -(-whole // self._size) - len(found) + len(idle) > self.free - spare:
-            return False
         if hit:
             self._queue.remove(idle)
             self.free -= len(idle)
+            self.shared_tokens += (len(found) - len(idle)) * self._size
             self._references[found] += 1
         self._table[row] = found
         self.extend(row, hit, computed)
         return True
+
+    def asked(self, row: int, whole: int, hit: int) -> int:
+        """Whole blocks, less those found that live sequences hold."""
+        shared = int((self._references[self._found] > 0).sum()) if hit else 0
+        return -(-whole // self._size) - shared
 
     def missing(self, before: int, computed: int) -> int:
         """Whole blocks."""
@@ -117,6 +129,7 @@ class PrefixPool:
         self._references[table] -= 1
         self._references[answer] = 0
         idle = table[self._references[table] == 0]
+        self.shared_tokens -= (len(table) - len(idle)) * self._size
         self._queue.append(answer[::-1])
         self._queue.append(idle[::-1])
         self.free += -(-computed // self._size) - len(table) + len(idle)

@@ -103,11 +103,6 @@ class Running:
             return rounds * self.decoding * self._grows + sum(taking[first : size + wrapped])
         return (rounds + 1) * self.decoding * self._grows - sum(taking[wrapped:first])
 
-    def blocks_by_step(self) -> tuple[int, ...]:
-        """Blocks that the decodes take in the step to come and each one after; it repeats."""
-        first = self.step % len(self.taking)
-        return (*self.taking[first:], *self.taking[:first])
-
     def steps_within(self, free: int) -> int:
         """The most steps for which `free` blocks are enough; there must be a step for which they are not."""
         rounds, left = divmod(free, self.decoding)

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from pagesim.sim.serving.config import PAGED, ServingConfig
 from pagesim.sim.serving.pool import BlockPool
-from pagesim.sim.serving.record import Record, pack_admission
+from pagesim.sim.serving.record import Record, pack_admission, pack_chunk
 from pagesim.sim.serving.requests import Requests
 from pagesim.sim.serving.running import Running
 from pagesim.sim.serving.waiting import Waiting
@@ -35,7 +35,8 @@ class Scheduler:
     `tokens`, `prefill_pairs`, `contexts` and `sequences` are as in `StepTime.seconds`; `decodes` of the sequences get a
     token of their answer; among them `late` (rows) got none in the step before. `completing`: rows whose prompt, or
     recomputation, ends with this step, so that it samples a token of theirs. `quiet`: nothing but decoding happened, so
-    the step may be repeated. `blocks`: taken for decodes. `stop`: why nobody else was admitted.
+    the step may be repeated. `blocks`: taken for decodes. `stop`: why nobody else was admitted. `asked`: blocks that
+    the head of the queue asked for in vain.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Scheduler:
         self.tokens = self.prefill_pairs = self.contexts = self.decodes = self.sequences = self.blocks = 0
         self.quiet = True
         self.stop = NOBODY_WAITS
+        self.asked = 0
         self._admissions = 0
         self._watermark = config.watermark_blocks * (1 if config.allocator == PAGED else config.block_size)
         self.most_decodes = min(config.max_num_seqs, config.token_budget)
@@ -67,6 +69,7 @@ class Scheduler:
         self.contexts = decodes * (running.step + 1) - running.base_sum
         self.prefill_pairs = 0
         self.quiet = True
+        self.asked = 0
         self.completing = []
         budget = self.config.token_budget - decodes
         self.blocks = blocks = running.blocks_now()
@@ -117,6 +120,7 @@ class Scheduler:
         """Book a chunk of a prompt, or of a recomputation: `tokens` behind `before`."""
         requests, running = self.requests, self.running
         known, computed = requests.known[row], before + tokens
+        self.record.chunks += pack_chunk(running.step, row, computed, known)
         self.tokens += tokens
         self.sequences += 1
         if computed == known:
@@ -153,14 +157,16 @@ class Scheduler:
                 tokens = budget
             computed = hit + tokens
             whole = known if config.reserve_full_isl else computed
+            free = pool.free
             if not pool.place(row, whole, hit, computed, self._watermark if rows else 0):
                 self.stop = NO_BLOCKS
+                self.asked = pool.asked(row, whole, hit)
                 return
             waiting.take()
             self.quiet = False
             number = self._admissions = self._admissions + 1
             rows[number] = row
-            self.record.admissions += pack_admission(self.running.step, row, hit, known)
+            self.record.admissions += pack_admission(self.running.step, row, hit, known, free - pool.free)
             self.compute(number, row, hit, tokens)
             budget -= tokens
             left -= 1

@@ -33,7 +33,6 @@ def serve(
     config: ServingConfig,
     step_time: StepTime,
     priority: Sequence[int] | None = None,
-    keep_steps: bool = False,
     on_progress: OnProgress | None = None,
 ) -> ServingLog:
     """Serve every request of `trace` that can be served at all; the others are rejected on arrival.
@@ -41,14 +40,14 @@ def serve(
     Each of the `n` samples of a prompt is a request of its own, and the log has a row for each.
 
     `priority`: one number for each request, the least is served first; it goes with the policy "priority".
-    `keep_steps`: keep what is needed to tell the blocks in use at every single step. `on_progress` is told of each
-    PROGRESS_STEP requests that finish. Raises UsageError if there is not one priority for each request.
+    `on_progress` is told of each PROGRESS_STEP requests that finish. Raises UsageError if there is not one priority for
+    each request.
     """
     trace = independent_samples(trace)
     allocator = None if config.allocator == PAGED else _allocator(config)
     longest = config.max_model_len if allocator is None else allocator.largest_request_tokens
     requests = Requests(trace, config, priority, longest)
-    record = Record.of(len(trace), keep_steps)
+    record = Record.of(len(trace))
     running = Running(requests.last_pass, config.block_size if allocator is None else None)
     pool = _block_pool(trace, config) if allocator is None else ContiguousPool(allocator, requests.final)
     scheduler = Scheduler(config, requests, running, _waiting(requests, config), pool, record)

@@ -108,6 +108,7 @@ class Walk:
             scheduler.record.last_token_s.setdefault(row, self.now)
         for number in starved:
             running.hold_back(number)
+            scheduler.record.held_back.extend((running.step, running.rows[number]))
         scheduler.tokens = scheduler.decodes = scheduler.sequences = len(decodes)
         scheduler.contexts = sum(self.granted[number][0] + 1 for number in decodes)
         for number in prefills:

@@ -118,6 +118,7 @@ class Stepper:
         self.waiting: list[Request] = []
         self.running: list[Request] = []
         self.rows: list[dict[str, Any]] = []
+        self.accounts: list[dict[str, int]] = []
         self.gaps: list[float] = []
         self.totals = dict.fromkeys(
             ("preemptions", "scheduled_tokens", "sampled_tokens", "recomputed_tokens", "prefix_queries_first",
@@ -163,6 +164,7 @@ class Stepper:
         c = self.config
         self.budget = c.token_budget
         self.grants: dict[Request, int] = {}
+        self.asked: int | None = None  # blocks that the head of the queue does not get
         preempted: list[Request] = []
         admitted: list[tuple[int, int]] = []
         index = 0
@@ -230,7 +232,9 @@ class Stepper:
         spare = int(c.watermark * c.num_blocks) if self.running else 0
         idle = sum(block.references == 0 for block in found)
         whole = len(request.tokens) if c.reserve_full_isl else hit + new
-        if -(-whole // c.block_size) - len(found) + idle > len(pool.free) - spare:
+        asked = -(-whole // c.block_size) - len(found) + idle
+        if asked > len(pool.free) - spare:
+            self.asked = asked
             return None
         for block in found:
             if block.references == 0:
@@ -250,6 +254,27 @@ class Stepper:
         if request.admitted_s is None:
             request.admitted_s = self.now
         return hit
+
+    def account(self) -> dict[str, int]:
+        """Every slot of the pool, looked at one by one, while the step runs."""
+        size, pool = self.config.block_size, self.pool
+        filled: dict[int, int] = {}  # slots with a token, by block
+        never: dict[int, int] = {}
+        for request in self.running:
+            in_the_end = request.prompt_tokens + request.output_tokens - 1
+            for number, block in enumerate(request.table):
+                tokens = min(size, max(0, request.computed - number * size))
+                filled[id(block)] = max(tokens, filled.get(id(block), 0))
+                never[id(block)] = size - min(size, in_the_end - number * size)
+        asked = self.asked
+        free = len(pool.free) * size
+        return {
+            "used": sum(filled.values()),
+            "internal": sum(never.values()),
+            "held": len(filled) * size,
+            "cached": sum(block.hash is not None for block in pool.free),
+            "unusable": free if asked is not None and free >= asked * size else 0,
+        }
 
     def finish_step(self, preempted: list[Request], admitted: list[tuple[int, int]]) -> None:
         pool = self.pool
@@ -275,6 +300,7 @@ class Stepper:
         self.totals["scheduled_tokens"] += tokens
         self.totals["preemptions"] += len(preempted)
         self.now += self.step_time.seconds(tokens, pairs, contexts, len(self.grants))
+        self.accounts.append(self.account())
         finished = []
         for request in list(self.running):
             if request in self.grants and request.computed == len(request.tokens):

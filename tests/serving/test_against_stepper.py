@@ -8,6 +8,7 @@ from stepper import Stepper
 
 from pagesim.sim.serving.server import serve
 from pagesim.sim.serving.steps import steps
+from pagesim.sim.serving.timeline import Timeline
 
 MANY = settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SOME = settings(MANY, max_examples=300)
@@ -22,9 +23,23 @@ def gaps_of(log):
     return sorted(gaps)
 
 
+def accounts_agree(line, judge):
+    """Every slot of the pool in every step: held, used, never to be filled, free and of no use, free and cached."""
+    columns = {
+        "used": line.used_tokens,
+        "internal": line.internal_tokens,
+        "held": line.held_tokens,
+        "cached": line.cached_blocks,
+        "unusable": line.unusable_tokens,
+    }
+    for name, column in columns.items():
+        assert column.tolist() == [account[name] for account in judge.accounts], name
+
+
 def agree(trace, config, step_time, priority=None):
     judge = Stepper(trace, config, step_time, priority).run()
-    log = serve(trace, config, step_time, priority, keep_steps=True)
+    log = serve(trace, config, step_time, priority)
+    accounts_agree(Timeline(log), judge)
     rows = list(steps(log))
     for got, wanted in zip(rows, judge.rows, strict=False):
         assert got.pop("t") == pytest.approx(wanted.pop("t"), rel=0, abs=1e-9)

@@ -54,7 +54,7 @@ def recorded_rows(path):
 
 def replay(path):
     scenario = read_scenario(path)
-    log = serve(scenario.trace, scenario.config, ONE_STEP, keep_steps=True)
+    log = serve(scenario.trace, scenario.config, ONE_STEP)
     return scenario, log, steps(log, scenario.ids, by_clock=True)
 
 

@@ -13,7 +13,6 @@ from pagesim.sim.serving.config import ServingConfig
 from pagesim.sim.serving.figures import figures
 from pagesim.sim.serving.scenario import read_scenario
 from pagesim.sim.serving.server import serve
-from pagesim.sim.serving.steps import steps
 from pagesim.sim.serving.steptime import ConstantStep, LinearStep
 from pagesim.sim.trace import HashIds, Trace
 
@@ -50,12 +49,6 @@ def test_requests_that_can_never_be_served_are_rejected_on_arrival():
     assert np.isnan(log.finish_s).tolist() == log.rejected.tolist()
     unchunked = replace(config, chunked_prefill=False, token_budget=63)
     assert serve(Trace(np.zeros(5), prompts, outputs), unchunked, ONE).rejected.tolist() == [True] * 4 + [False]
-
-
-def test_single_steps_must_have_been_kept():
-    log = serve(Trace(np.zeros(1), np.ones(1, int), np.ones(1, int)), ServingConfig(), ONE)
-    with pytest.raises(UsageError, match="keep_steps"):
-        next(steps(log))
 
 
 def test_there_is_a_priority_for_each_request():

@@ -45,7 +45,7 @@ def _experiment(name: str, path: Path | None, as_json: bool) -> None:
     rows = chosen.run()
     if path is not None:
         run = next(iter(chosen.runs.values()))  # the first is what the experiment is named for
-        write_steps(path, steps(serve(run.trace, run.config, run.step_time, keep_steps=True)))
+        write_steps(path, steps(serve(run.trace, run.config, run.step_time)))
     if as_json:
         answer = {"name": name, "shows": chosen.shows, "assumed": chosen.assumed, "rows": [r.as_json() for r in rows]}
         print(dumps({"schema": "pagesim.experiments/1", "experiments": [answer]}))
@@ -62,7 +62,7 @@ def _recording(file: Path, path: Path | None, as_json: bool) -> None:
     from pagesim.sim.serving.steptime import ConstantStep
 
     scenario = read_scenario(file)
-    log = serve(scenario.trace, scenario.config, ConstantStep(STEP_S), keep_steps=path is not None)
+    log = serve(scenario.trace, scenario.config, ConstantStep(STEP_S))
     if path is not None:
         write_steps(path, steps(log, scenario.ids, by_clock=True))
     answer = _answer(scenario, log.totals())
