@@ -45,6 +45,8 @@ class Engine:
                 first = seconds(scheduler.tokens, scheduler.prefill_pairs, contexts, scheduler.sequences)
                 if not scheduler.quiet:
                     self._busy(now, first, usable)
+                    if scheduler.again_tokens:
+                        self._recomputed(first)
                     running.step = step + 1
                     now = yield first
                     continue
@@ -96,6 +98,17 @@ class Engine:
         if scheduler.completing or scheduler.late:
             self._sample(now + duration)
 
+    def _recomputed(self, duration: float) -> None:
+        """Write down how much shorter the step would be without what had been computed before."""
+        scheduler = self.scheduler
+        shorter = self.step_time.seconds(
+            scheduler.tokens - scheduler.again_tokens,
+            max(0, scheduler.prefill_pairs - scheduler.again_pairs),
+            scheduler.contexts,
+            scheduler.sequences,
+        )
+        self.record.recomputing.extend((scheduler.running.step, duration - shorter))
+
     def _finish(self, now: float) -> None:
         """Requests whose last output was sampled in the step just done give back what they hold."""
         last_pass, finish_s, finish = (
@@ -114,11 +127,11 @@ class Engine:
         record, scheduler = self.record, self.scheduler
         for row in scheduler.completing:
             if row in record.last_token_s:
-                record.odd_gaps_s.append(end - record.last_token_s.pop(row))
+                record.odd_gaps.extend((end, end - record.last_token_s.pop(row)))
             else:
                 record.first_token_s[row] = end
         for row in scheduler.late:
-            record.odd_gaps_s.append(end - record.last_token_s.pop(row))
+            record.odd_gaps.extend((end, end - record.last_token_s.pop(row)))
         scheduler.late = []
 
 

@@ -1,69 +1,49 @@
 """What a run was like for those who asked: latencies, throughput, and what the pool and the queue did meanwhile.
 
-TTFT counts from arrival, queueing included. TPOT is (last token - first) / (outputs - 1) of each request, undefined for
-one output. ITL is every interval between two tokens of a request, pooled. Requests that have no such figure are counted
-beside it, never left out in silence.
+Everything runs to its end, so nobody is unfinished; who was rejected has no latency, and is counted as missing.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from pagesim.sim.serving.config import PAGED
-from pagesim.sim.serving.log import ServingLog
+from pagesim.sim.serving.account import PoolMeans, pool_means
+from pagesim.sim.serving.distribution import Distribution
+from pagesim.sim.serving.latency import intervals, since_arrival, time_per_output_token
+from pagesim.sim.serving.log import Rows, ServingLog
 from pagesim.sim.serving.scheduler import Stop
-from pagesim.sim.trace import Floats, Ints
+from pagesim.sim.serving.slo import Slo
+from pagesim.sim.serving.timeline import Timeline
 
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+POOL = tuple(field.name for field in fields(PoolMeans) if field.name != "edges_s")
+REASONS = {
+    Stop.NO_BLOCKS: "no blocks",
+    Stop.NO_SEQUENCE: "max_num_seqs",
+    Stop.NO_BUDGET: "token budget",
+    Stop.PREEMPTED: "preemption",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
-    """`count` values in seconds. A quantile is the least value that at least that share of all reach or stay under.
+class Waited:
+    """Seconds for which somebody waited, and requests that stood at the head of the queue meanwhile."""
 
-    `missing`: requests that were to have a value and have none. All is None if there are no values.
-    """
-
-    count: int
-    missing: int
-    mean: float | None = None
-    p50: float | None = None
-    p90: float | None = None
-    p95: float | None = None
-    p99: float | None = None
-    max: float | None = None
-
-    @classmethod
-    def of(cls, values: Floats, missing: int, counts: Ints | None = None) -> Distribution:
-        """Of float64 [n]; `counts`, int64 [n], says how often each occurs, default once."""
-        if counts is None:
-            values, total = np.sort(values), len(values)
-            reached = None
-        else:
-            order = np.argsort(values)
-            values, reached = values[order], np.cumsum(counts[order])
-            total = int(reached[-1]) if len(reached) else 0
-        if not total:
-            return cls(0, missing)
-        ranks = np.ceil(np.array(list(QUANTILES.values())) * total).astype(np.int64)
-        places = ranks - 1 if reached is None else np.searchsorted(reached, ranks)
-        found = dict(zip(QUANTILES, values[places].tolist(), strict=True))
-        sums = values if reached is None else values * np.diff(reached, prepend=0)
-        last = -1 if reached is None else int(np.searchsorted(reached, total))
-        return cls(total, missing, float(sums.sum()) / total, **found, max=float(values[last]))
+    time_s: float
+    heads: int
 
 
 @dataclass(frozen=True, slots=True)
 class ServingFigures:
-    """Figures of a run. `span_s`: from the first arrival to the last token. Times in seconds, rates per second of it.
+    """Figures of a run. `span_s`: from the first arrival, or the end of the warm-up, to the last token; rates are per
+    second of it, and `pool` is the mean over it. Times in seconds.
 
-    `waited_s`: time during which somebody waited, by why the head of the queue was not admitted. `blocks_mean`: over
-    the span, idle time included, blocks taken to grow evenly within a stretch of steps. `tail_tokens_mean`: slots that
-    are held and empty, on average over the same; None with prefix caching, where a slot may hold a token of several.
-    Behind an allocator of contiguous runs, `blocks` are single slots.
+    Distributions, `requests` and what became of them are of those that arrived within the span. `recomputing_s`: how
+    much shorter all steps together would be without recomputed tokens. `waited`: by why the head of the queue was not
+    admitted, the time for which somebody waited, and how many requests were at the head meanwhile. `blocks_peak`,
+    `running_peak`, `waiting_peak`: at the same step or not. Behind an allocator of contiguous runs, a block is a slot.
     """
 
     requests: int
@@ -75,6 +55,7 @@ class ServingFigures:
     requests_per_s: float
     output_tokens_per_s: float
     scheduled_tokens_per_s: float
+    goodput_per_s: float | None
     ttft_s: Distribution
     tpot_s: Distribution
     itl_s: Distribution
@@ -83,95 +64,71 @@ class ServingFigures:
     preemptions: int
     preempted_requests: int
     recomputed_tokens: int
+    recomputing_s: float
     prefix: dict[str, int]
-    waited_s: dict[str, float]
+    waited: dict[str, Waited]
+    pool: dict[str, float]
     blocks_peak: int
-    blocks_mean: float
-    tail_tokens_mean: float | None
+    running_peak: int
+    waiting_peak: int
 
     def as_json(self) -> dict[str, Any]:
         """Nested plain values."""
         return asdict(self)
 
 
-def figures(log: ServingLog) -> ServingFigures:
-    """All figures of a run."""
-    segments, totals = log.segments, log.totals()
-    done = ~np.isnan(log.finish_s)
-    outputs = int(log.output_tokens[done].sum())
-    span_s = float(log.end_s - log.arrival_s[0]) if len(segments) else 0.0
+def figures(log: ServingLog, slo: Slo | None = None, since_s: float = 0.0) -> ServingFigures:
+    """All figures of a run, or of what comes after a warm-up of `since_s`; goodput is None without objectives."""
+    first_step, segments = _since(log, since_s)
+    counted, done = log.arrival_s >= since_s, ~np.isnan(log.finish_s)
+    begin_s = max(since_s, float(log.arrival_s[0])) if len(log.arrival_s) else since_s
+    span_s = max(log.end_s - begin_s, 0.0)
     per_s = 1 / span_s if span_s else 0.0
-    block_s = log.duration_s * (segments["blocks_used"] + segments["blocks_last"]) / 2
+    ended = log.finish_s >= since_s  # false for NaN
+    means = pool_means(Timeline(log), np.array([begin_s, begin_s + span_s]))
+    totals = log.totals(first_step)
+    preemptions = log.preemptions["row"][log.preemptions["step"] >= first_step]
     return ServingFigures(
-        requests=len(log.arrival_s),
-        finished=int(done.sum()),
-        unfinished=int((~done & ~log.rejected).sum()),
-        rejected=int(log.rejected.sum()),
-        steps=log.num_steps,
+        requests=int(counted.sum()),
+        finished=int((counted & done).sum()),
+        unfinished=int((counted & ~done & ~log.rejected).sum()),
+        rejected=int((counted & log.rejected).sum()),
+        steps=int(segments["steps"].sum()),
         span_s=span_s,
-        requests_per_s=float(done.sum()) * per_s,
-        output_tokens_per_s=outputs * per_s,
+        requests_per_s=float(ended.sum()) * per_s,
+        output_tokens_per_s=int(log.output_tokens[ended].sum()) * per_s,
         scheduled_tokens_per_s=totals["scheduled_tokens"] * per_s,
-        ttft_s=_since_arrival(log, log.first_token_s),
-        tpot_s=_tpot_s(log),
-        itl_s=intervals(log),
-        e2e_s=_since_arrival(log, log.finish_s),
-        queueing_s=_since_arrival(log, log.admitted_s),
-        preemptions=totals["preemptions"],
-        preempted_requests=len(np.unique(log.preemptions["row"])),
+        goodput_per_s=None if slo is None else float((slo.kept(log) & ended).sum()) * per_s,
+        ttft_s=since_arrival(log, log.first_token_s, counted),
+        tpot_s=time_per_output_token(log, counted),
+        itl_s=intervals(log, since_s),
+        e2e_s=since_arrival(log, log.finish_s, counted),
+        queueing_s=since_arrival(log, log.admitted_s, counted),
+        preemptions=len(preemptions),
+        preempted_requests=len(np.unique(preemptions)),
         recomputed_tokens=totals["recomputed_tokens"],
+        recomputing_s=float(log.recomputing["seconds"][log.recomputing["step"] >= first_step].sum()),
         prefix={name: count for name, count in totals.items() if name.startswith("prefix_")},
-        waited_s=_waited_s(log),
+        waited=_waited(log, first_step),
+        pool={name: float(getattr(means, name)[0]) for name in POOL},
         blocks_peak=totals["peak_blocks_used"],
-        blocks_mean=float(block_s.sum()) * per_s,
-        tail_tokens_mean=None if log.config.prefix_caching else _tail_tokens(log, float(block_s.sum())) * per_s,
+        running_peak=totals["peak_running"],
+        waiting_peak=int(log.waiting_at_start[log.first_steps >= first_step].max(initial=0)),
     )
 
 
-def goodput_per_s(log: ServingLog, ttft_s: float, tpot_s: float) -> float:
-    """Finished requests a second that kept both limits; with one output only the first of them applies."""
-    done = ~np.isnan(log.finish_s)
-    gaps = np.maximum(log.output_tokens - 1, 1)
-    kept = (log.first_token_s - log.arrival_s <= ttft_s) & ((log.finish_s - log.first_token_s) / gaps <= tpot_s)
-    span_s = float(log.end_s - log.arrival_s[0]) if len(log.segments) else 0.0
-    return float((kept & done).sum()) / span_s if span_s else 0.0
+def _since(log: ServingLog, since_s: float) -> tuple[int, Rows]:
+    """The first step that starts at `since_s` or later, if a stretch of steps does, and those stretches."""
+    first = int(np.searchsorted(log.segments["start_s"], since_s, side="left"))
+    return int(log.segments["steps"][:first].sum()), log.segments[first:]
 
 
-def intervals(log: ServingLog) -> Distribution:
-    """Every interval between two tokens of one request, exactly: those of a step, as often as sequences got a token."""
-    segments = log.segments
-    repeats = np.where(segments["growth_s"] > 0, segments["steps"], 1)  # equal steps are one value, often
-    place = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-    values = np.repeat(segments["first_s"], repeats) + place * np.repeat(segments["growth_s"], repeats)
-    counts = np.repeat(segments["gaps"] * segments["steps"] // repeats, repeats)
-    odd = log.odd_gaps_s
-    values, counts = np.concatenate((values, odd)), np.concatenate((counts, np.ones(len(odd), np.int64)))
-    return Distribution.of(values, int(np.isnan(log.first_token_s).sum()), counts)
-
-
-def _since_arrival(log: ServingLog, when_s: Floats) -> Distribution:
-    known = ~np.isnan(when_s)
-    return Distribution.of((when_s - log.arrival_s)[known], int((~known).sum()))
-
-
-def _tpot_s(log: ServingLog) -> Distribution:
-    several = log.output_tokens > 1
-    known = several & ~np.isnan(log.finish_s)
-    took_s = (log.finish_s - log.first_token_s)[known] / (log.output_tokens[known] - 1)
-    return Distribution.of(took_s, int((~known).sum()))
-
-
-def _waited_s(log: ServingLog) -> dict[str, float]:
-    """Stretches count whole: the queue is looked at when one begins."""
-    names = {Stop.NO_BLOCKS: "no blocks", Stop.NO_SEQUENCE: "max_num_seqs", Stop.NO_BUDGET: "token budget"}
-    names[Stop.PREEMPTED] = "preemption"
-    waits = log.waiting_at_start > 0
-    return {name: float(log.duration_s[waits & (log.segments["stop"] == stop)].sum()) for stop, name in names.items()}
-
-
-def _tail_tokens(log: ServingLog, block_s: float) -> float:
-    """Token-seconds of slots that are held and empty."""
-    segments = log.segments
-    middle = segments["context_tokens"] + segments["gaps"] * (segments["steps"] - 1) / 2
-    slots = log.config.block_size if log.config.allocator == PAGED else 1
-    return block_s * slots - float((log.duration_s * middle).sum())
+def _waited(log: ServingLog, first_step: int) -> dict[str, Waited]:
+    """Stretches count whole: the queue is looked at when one begins. Who came in next was at the head."""
+    counted = (log.waiting_at_start > 0) & (log.first_steps >= first_step)
+    next_in = np.searchsorted(log.admissions["step"], log.first_steps, side="right")
+    waited = {}
+    for stop, name in REASONS.items():
+        chosen = counted & (log.segments["stop"] == stop)
+        waited[name] = Waited(float(log.duration_s[chosen].sum()), len(np.unique(next_in[chosen])))
+    return waited

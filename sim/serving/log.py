@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pagesim.sim.serving.config import PAGED, ServingConfig
-from pagesim.sim.serving.record import ADMISSION, CHUNK, EVENT, SEGMENT, Record
+from pagesim.sim.serving.record import ADMISSION, CHUNK, EVENT, ODD_GAP, RECOMPUTING, SEGMENT, Record
 from pagesim.sim.serving.requests import Requests
 from pagesim.sim.trace import Floats, Ints, Trace
 
@@ -22,8 +22,9 @@ class ServingLog:
 
     By request: `rejected` (bool), and float64 seconds on the run's clock, NaN where it did not happen: `admitted_s`
     (start of the step that first let it in), `first_token_s` and `finish_s`. `segments` is of SEGMENT, `admissions` of
-    ADMISSION, `chunks` of CHUNK, `preemptions` and `held_back` of EVENT, in order of time. `odd_gaps_s`: intervals
-    between two tokens of one request that were longer than a step. `totals` by the names of the recordings' format.
+    ADMISSION, `chunks` of CHUNK, `preemptions` and `held_back` of EVENT, in order of time. `odd_gaps`, of ODD_GAP:
+    intervals between two tokens of one request that were longer than a step. `recomputing`, of RECOMPUTING: time spent
+    in steps on computing tokens once more.
     """
 
     config: ServingConfig
@@ -39,8 +40,8 @@ class ServingLog:
     chunks: Rows
     preemptions: Rows
     held_back: Rows
-    odd_gaps_s: Floats
-    recomputed_tokens: int
+    odd_gaps: Rows
+    recomputing: Rows
 
     @classmethod
     def of(cls, trace: Trace, config: ServingConfig, requests: Requests, record: Record) -> ServingLog:
@@ -62,8 +63,8 @@ class ServingLog:
             np.frombuffer(record.chunks, CHUNK),
             np.array(record.preemptions, np.int64).view(EVENT),
             np.array(record.held_back, np.int64).view(EVENT),
-            np.array(record.odd_gaps_s),
-            record.recomputed_tokens,
+            np.array(record.odd_gaps).view(ODD_GAP),
+            np.array(record.recomputing).view(RECOMPUTING),
         )
 
     @property
@@ -121,20 +122,29 @@ class ServingLog:
         segment = np.searchsorted(self.segments["start_s"], self.finish_s[rows], side="left") - 1
         return rows, (self.first_steps + self.segments["steps"] - 1)[segment]
 
-    def totals(self) -> dict[str, int]:
-        """Sums over the run, by the names of the recordings' format, `steps` apart: idle time has no steps here."""
-        segments, returns = self.segments, self.is_return
+    @property
+    def recomputed_tokens(self) -> int:
+        """Tokens computed once more, because of preemptions."""
+        return int(self.chunks["recomputed"].sum())
+
+    def totals(self, first_step: int = 0) -> dict[str, int]:
+        """Sums over the run, or over its stretches from `first_step` on, by the names of the recordings' format.
+
+        `steps` apart: idle time has no steps here.
+        """
+        segments = self.segments[self.first_steps >= first_step]
+        since = self.admissions["step"] >= first_step
         totals = {
-            "preemptions": len(self.preemptions),
+            "preemptions": int((self.preemptions["step"] >= first_step).sum()),
             "scheduled_tokens": int((segments["tokens"] * segments["steps"]).sum()),
             "sampled_tokens": int(self.output_tokens[~np.isnan(self.finish_s)].sum()),
-            "recomputed_tokens": self.recomputed_tokens,
+            "recomputed_tokens": int(self.chunks["recomputed"][self.chunks["step"] >= first_step].sum()),
             "peak_blocks_used": int(segments["blocks_last"].max(initial=0)),
             "peak_running": int(segments["running"].max(initial=0)),
         }
-        for kind, of in (("first", ~returns), ("return", returns)):
+        for kind, of in (("first", ~self.is_return), ("return", self.is_return)):
             for name, column in (("queries", "known_tokens"), ("hits", "hit_tokens")):
-                found = int(self.admissions[column][of].sum())
+                found = int(self.admissions[column][of & since].sum())
                 totals[f"prefix_{name}_{kind}"] = found if self.config.prefix_caching else 0
         return totals
 

@@ -30,17 +30,20 @@ pack_segment = Struct("=3d11q").pack
 # `blocks`: those that were free before, and are not any more.
 ADMISSION = np.dtype([("step", "i8"), ("row", "i8"), ("hit_tokens", "i8"), ("known_tokens", "i8"), ("blocks", "i8")])
 pack_admission = Struct("=5q").pack
-# A piece of a prompt, or of what must be computed again: when it ends, `computed` of `known` tokens are.
-CHUNK = np.dtype([("step", "i8"), ("row", "i8"), ("computed", "i8"), ("known", "i8")])
-pack_chunk = Struct("=4q").pack
+# A piece of a prompt, or of what must be computed again: when it ends, `computed` of `known` tokens are; `recomputed`
+# of its own had been computed before.
+CHUNK = np.dtype([("step", "i8"), ("row", "i8"), ("computed", "i8"), ("known", "i8"), ("recomputed", "i8")])
+pack_chunk = Struct("=5q").pack
 EVENT = np.dtype([("step", "i8"), ("row", "i8")])
+ODD_GAP = np.dtype([("end_s", "f8"), ("length_s", "f8")])
+RECOMPUTING = np.dtype([("step", "f8"), ("seconds", "f8")])
 
 
 @dataclass(slots=True)
 class Record:
     """Filled by the run; read by `ServingLog`. `preemptions`, and `held_back`, steps in which a decode that runs gets
-    nothing, are of EVENT. `last_token_s`: of requests that are between two tokens for longer than a step. `odd_gaps_s`:
-    the lengths of such intervals.
+    nothing, are of EVENT. `last_token_s`: of requests that are between two tokens for longer than a step. `odd_gaps`:
+    such intervals, of ODD_GAP. `recomputing`: how much longer steps took for what they computed once more.
     """
 
     first_token_s: array[float]
@@ -50,9 +53,9 @@ class Record:
     chunks: bytearray = field(default_factory=bytearray)
     preemptions: array[int] = field(default_factory=lambda: array("q"))
     held_back: array[int] = field(default_factory=lambda: array("q"))
-    odd_gaps_s: array[float] = field(default_factory=lambda: array("d"))
+    odd_gaps: array[float] = field(default_factory=lambda: array("d"))
+    recomputing: array[float] = field(default_factory=lambda: array("d"))
     last_token_s: dict[int, float] = field(default_factory=dict)
-    recomputed_tokens: int = 0
 
     @classmethod
     def of(cls, requests: int) -> Record:

@@ -36,7 +36,7 @@ class Scheduler:
     token of their answer; among them `late` (rows) got none in the step before. `completing`: rows whose prompt, or
     recomputation, ends with this step, so that it samples a token of theirs. `quiet`: nothing but decoding happened, so
     the step may be repeated. `blocks`: taken for decodes. `stop`: why nobody else was admitted. `asked`: blocks that
-    the head of the queue asked for in vain.
+    the head of the queue asked for in vain. `again_tokens`, `again_pairs`: of all, what had been computed before.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Scheduler:
         self.tokens = self.prefill_pairs = self.contexts = self.decodes = self.sequences = self.blocks = 0
         self.quiet = True
         self.stop = NOBODY_WAITS
-        self.asked = 0
+        self.asked = self.again_tokens = self.again_pairs = 0
         self._admissions = 0
         self._watermark = config.watermark_blocks * (1 if config.allocator == PAGED else config.block_size)
         self.most_decodes = min(config.max_num_seqs, config.token_budget)
@@ -69,7 +69,7 @@ class Scheduler:
         self.contexts = decodes * (running.step + 1) - running.base_sum
         self.prefill_pairs = 0
         self.quiet = True
-        self.asked = 0
+        self.asked = self.again_tokens = self.again_pairs = 0
         self.completing = []
         budget = self.config.token_budget - decodes
         self.blocks = blocks = running.blocks_now()
@@ -120,7 +120,6 @@ class Scheduler:
         """Book a chunk of a prompt, or of a recomputation: `tokens` behind `before`."""
         requests, running = self.requests, self.running
         known, computed = requests.known[row], before + tokens
-        self.record.chunks += pack_chunk(running.step, row, computed, known)
         self.tokens += tokens
         self.sequences += 1
         if computed == known:
@@ -134,10 +133,14 @@ class Scheduler:
             self.contexts += computed  # one more token of its answer is a decode, even of one that just came back
         else:
             self.prefill_pairs += tokens * before + tokens * (tokens + 1) // 2
+        again = 0
         if requests.seen and row in requests.seen:
             seen = requests.seen[row]
-            self.record.recomputed_tokens += max(0, min(computed, seen) - before)
+            again = max(0, min(computed, seen) - before)
             requests.seen[row] = max(computed, seen)
+            self.again_tokens += again
+            self.again_pairs += again * before + again * (again + 1) // 2
+        self.record.chunks += pack_chunk(running.step, row, computed, known, again)
 
     def _admit(self, now: float, budget: int, row: int | None) -> None:
         """Let requests in from the front of the queue, `row`, up to the first that cannot be placed."""

@@ -16,7 +16,7 @@ SOME = settings(MANY, max_examples=300)
 
 def gaps_of(log):
     """Every interval between two tokens of one request, sorted."""
-    gaps = [*log.odd_gaps_s]
+    gaps = [*log.odd_gaps["length_s"]]
     for segment in log.segments:
         for k in range(int(segment["steps"])):
             gaps += [segment["first_s"] + k * segment["growth_s"]] * int(segment["gaps"])

@@ -9,9 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stepper import Stepper
 
+from pagesim.sim.errors import UsageError
 from pagesim.sim.serving.config import ServingConfig
-from pagesim.sim.serving.figures import Distribution, figures, goodput_per_s, intervals
+from pagesim.sim.serving.distribution import Distribution
+from pagesim.sim.serving.figures import Waited, figures
+from pagesim.sim.serving.latency import intervals
 from pagesim.sim.serving.server import serve
+from pagesim.sim.serving.slo import parse_slo
 from pagesim.sim.serving.steptime import ConstantStep
 from pagesim.sim.trace import Trace
 
@@ -49,14 +53,47 @@ def test_figures_of_the_worked_example(log):
     assert (f.itl_s.count, f.itl_s.max, f.itl_s.p50) == (18, 6, 2)
     assert f.itl_s.mean == pytest.approx((17 * 2 + 6) / 18)
     # C waits in step 4, which preempts, and in step 5, in which its blocks are not free.
-    assert f.waited_s == {"no blocks": 2, "max_num_seqs": 0, "token budget": 0, "preemption": 2}
-    assert f.blocks_mean == pytest.approx((5 + 7 + 7 + 7 + 7 + 7 + 6 + 6 + 3 + 3) / 10)
+    none = Waited(0, 0)
+    assert f.waited == {
+        "no blocks": Waited(2, 1), "max_num_seqs": none, "token budget": none, "preemption": Waited(2, 1),
+    }  # fmt: skip
+    # C is gone in steps 4 and 5, and back with 9 tokens in step 6. B holds its fourth block in steps 4 and 5, and two
+    # slots of it stay empty for good; the last blocks of A and C are filled in the end.
+    used, held = [14, 22, 25, 28, 22, 24, 20, 22, 11, 12], [5, 7, 7, 7, 7, 7, 6, 6, 3, 3]
+    assert f.pool["used"] == pytest.approx(sum(used) / 320)
+    assert f.pool["free"] == pytest.approx(1 - sum(held) * 4 / 320)
+    assert f.pool["internal"] == pytest.approx((2 + 2) / 320)
+    assert f.pool["used"] + f.pool["reserved"] + f.pool["internal"] + f.pool["free"] == pytest.approx(1)
+    assert (f.pool["running"], f.pool["waiting"]) == (pytest.approx(21 / 10), pytest.approx(2 / 10))
+    assert (f.running_peak, f.waiting_peak) == (3, 1)
 
 
 def test_goodput_of_the_worked_example(log):
-    assert goodput_per_s(log, ttft_s=2, tpot_s=2) == pytest.approx(2 / 20)
-    assert goodput_per_s(log, ttft_s=2, tpot_s=3) == pytest.approx(3 / 20)
-    assert goodput_per_s(log, ttft_s=1.9, tpot_s=3) == 0
+    def goodput(slo):
+        return figures(log, parse_slo(slo)).goodput_per_s
+
+    assert figures(log).goodput_per_s is None
+    assert goodput("ttft<2s,tpot<2s") == pytest.approx(2 / 20)
+    assert goodput("ttft<2000ms, tpot<3s") == pytest.approx(3 / 20)
+    assert goodput("e2e<17s") == pytest.approx(2 / 20)
+    assert goodput("ttft<1.9s") == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ttft", "ttft<2", "ttft<2s,ttft<3s", "itl<1s", "ttft<0s", "ttft<nans", "tpot<1e999s"]
+)
+def test_objectives_that_make_no_sense(text):
+    with pytest.raises(UsageError, match="accepted: terms like"):
+        parse_slo(text)
+
+
+def test_figures_after_a_warm_up(log):
+    """From 4 s on: steps 2 to 9; nobody arrives any more, all three end, and C is preempted."""
+    f = figures(log, parse_slo("e2e<17s"), since_s=4.0)
+    assert (f.requests, f.steps, f.span_s, f.preemptions, f.recomputed_tokens) == (0, 8, 16, 1, 8)
+    assert f.output_tokens_per_s == pytest.approx(21 / 16)
+    assert f.goodput_per_s == pytest.approx(2 / 16)
+    assert (f.ttft_s.count, f.itl_s.count) == (0, 18 - 2)
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.integers(0, 4)), max_size=30))
