@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from pagesim.sim.errors import UsageError
 from pagesim.sim.pool import NOTE_POOL
 from pagesim.sim.reading import ReadOptions
+from pagesim.sim.serving.config import PAGED, ServingConfig
 
 Growth = Literal["final", "token"]
+OnFull = Literal["refuse", "queue"]
 ResidenceRule = Literal["total", "decode"]
 DEFAULT_ALLOCATORS = ("reservation", "exact-fit", "paged")
+REFERENCE_STEP_TIME = "t4-qwen2.5-0.5b-vllm0.29"  # the profile that is shipped
 MAX_SEED = 2**63 - 1
 MAX_RUNS = 10**5
 MAX_REQUESTS = 10**8  # more are a mistake of unit, and would not fit into memory
@@ -52,13 +55,33 @@ class WorkloadConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueConfig:
+    """How requests are served where they wait: by which rules, over which pool, and how fast.
+
+    `step_time`: as `steptime.parse_step_time` takes it. `slo`: objectives for goodput, as `slo.parse_slo` takes them.
+    The pool of `rules` is the run's, and each allocator takes its turn in it; one that cannot share blocks goes without
+    prefix caching.
+    """
+
+    rules: ServingConfig = field(default_factory=ServingConfig)
+    step_time: str = REFERENCE_STEP_TIME
+    slo: str | None = None
+
+    def rules_for(self, allocator: str) -> ServingConfig:
+        """The rules with `allocator` in charge of the pool."""
+        caching = self.rules.prefix_caching and allocator == PAGED
+        return replace(self.rules, allocator=allocator, prefix_caching=caching)
+
+
+@dataclass(frozen=True, slots=True)
 class RunConfig:
     """Everything that decides the result of `pagesim run`.
 
     `load`: a preset, or a number as text; None only with a `trace`, whose own times then stand. `residence`: how long
     a placed request stays: "total", proportional to its total length and `mean_residence_s` in the mean, or "decode",
     its output tokens at `decode_rate` a second. `warmup`: the share of the time that is left out of all figures.
-    `num_runs`: independent replications; a trace is one. Raises UsageError on values that make no sense.
+    `num_runs`: independent replications; a trace is one. `queue`: how requests are served that wait, with `on_full`
+    "queue", where `growth` and residence have no say. Raises UsageError on values that make no sense.
     """
 
     load: str | None = "high"
@@ -68,7 +91,7 @@ class RunConfig:
     pool: PoolConfig = field(default_factory=PoolConfig)
     max_model_len: int = 2048
     allocators: tuple[str, ...] = DEFAULT_ALLOCATORS
-    on_full: Literal["refuse"] = "refuse"
+    on_full: OnFull = "refuse"
     growth: Growth = "final"
     residence: ResidenceRule = "total"
     mean_residence_s: float = 1.0
@@ -76,6 +99,7 @@ class RunConfig:
     warmup: float = 0.0
     seed: int = 0
     num_runs: int = 5
+    queue: QueueConfig | None = None
 
     def __post_init__(self) -> None:
         for name, value, low, high in (
@@ -97,7 +121,7 @@ class RunConfig:
             ("--growth", self.growth, get_args(Growth)),
             ("--residence", self.residence, get_args(ResidenceRule)),
             ("--truncate", self.workload.truncation, ("clip", "resample")),
-            ("--on-full", self.on_full, ("refuse",)),
+            ("--on-full", self.on_full, get_args(OnFull)),
         ):
             if value_text not in accepted:
                 raise UsageError(f"{name} {value_text}; accepted: {', '.join(accepted)}")
@@ -109,6 +133,22 @@ class RunConfig:
             raise UsageError("neither --load nor --trace given; accepted: at least one of them")
         if self.trace is not None and self.num_runs != 1:
             raise UsageError("--trace is one run; accepted: --runs 1, or --lengths file:TRACE to draw from its lengths")
+
+        self._check_queue()
+
+    def _check_queue(self) -> None:
+        if (self.queue is not None) != (self.on_full == "queue"):
+            raise UsageError(
+                f"--on-full {self.on_full} and queue {self.queue}; accepted: a QueueConfig with 'queue' alone"
+            )
+        if self.queue is not None:
+            rules, pool = self.queue.rules, self.pool
+            ours = (pool.num_blocks, pool.block_size, self.max_model_len)
+            if (rules.num_blocks, rules.block_size, rules.max_model_len) != ours:
+                raise UsageError(
+                    f"rules for {rules.num_blocks} blocks of {rules.block_size} and {rules.max_model_len} tokens; "
+                    f"accepted: those of the run, {ours[0]}, {ours[1]} and {ours[2]}"
+                )
 
     def as_json(self) -> dict[str, Any]:
         """Nested plain values."""

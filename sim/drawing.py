@@ -10,12 +10,12 @@ import numpy as np
 from pagesim.sim.arrivals import parse_arrivals
 from pagesim.sim.config import MAX_REQUESTS, RunConfig, WorkloadConfig
 from pagesim.sim.errors import UsageError
-from pagesim.sim.length_pairs import IndependentLengths, LengthPairs, ListedLengths, Moments, TotalLengths
+from pagesim.sim.length_pairs import IndependentLengths, LengthPairs, ListedLengths, TotalLengths
 from pagesim.sim.lengths import parse_lengths
+from pagesim.sim.offered import offered
 from pagesim.sim.rate_windows import RateWindows
-from pagesim.sim.residence import Residence, decoding, proportional
 from pagesim.sim.trace import Trace
-from pagesim.sim.workload import Workload, default_requests, parse_load
+from pagesim.sim.workload import Workload, default_requests
 
 FILE = "file:"
 
@@ -25,15 +25,14 @@ class Drawn:
 
     def __init__(self, config: RunConfig) -> None:
         lengths = request_lengths(config.workload, config.max_model_len)
-        m = lengths.moments(config.max_model_len)
-        self.residence = residence_of(config, m)
-        self.mean_residence_s = self.residence.mean_s(m)
+        self.moments = lengths.moments(config.max_model_len)
+        found = offered(config, self.moments)
+        assert found.rate_per_s is not None, "requests are drawn at a load"
         self.label = lengths.label
-        load = parse_load(str(config.load))
-        self.rate_per_s: float | None
-        rate = self.rate_per_s = load.rate_per_s(self.residence, m, config.pool.tokens, config.max_model_len)
-        count = config.workload.num_requests or default_requests(rate, self.residence, m)
-        self.workload = Workload(lengths, parse_arrivals(config.workload.arrivals), rate, count)
+        self.mean_residence_s = found.mean_residence_s
+        self.rate_per_s: float | None = found.rate_per_s
+        self.num_requests = config.workload.num_requests or default_requests(found.rate_per_s, found.mean_residence_s)
+        self.workload = Workload(lengths, parse_arrivals(config.workload.arrivals), found.rate_per_s, self.num_requests)
         self._seeds = np.random.SeedSequence(config.seed).spawn(config.num_runs)
 
     def traces(self) -> Iterator[Trace]:
@@ -91,8 +90,3 @@ def request_lengths(workload: WorkloadConfig, max_model_len: int) -> LengthPairs
         path = workload.lengths.removeprefix(FILE)
         return ListedLengths(*read_lengths(Path(path)), f"pairs of {Path(path).name}")
     return TotalLengths(parse_lengths(workload.lengths, max_model_len, workload.truncation), workload.prompt_share)
-
-
-def residence_of(config: RunConfig, m: Moments) -> Residence:
-    """How long requests with these moments stay, by a RunConfig's rule."""
-    return proportional(config.mean_residence_s, m) if config.residence == "total" else decoding(config.decode_rate)

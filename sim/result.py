@@ -6,10 +6,8 @@ loaded equals itself, on any machine.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,8 +17,8 @@ import numpy as np
 from pagesim.sim.allocators import in_order
 from pagesim.sim.config import RunConfig
 from pagesim.sim.errors import UsageError
-from pagesim.sim.files import write_text
-from pagesim.sim.jsontext import dumps, rounded
+from pagesim.sim.facts import PoolFacts, TraceFacts, pool_facts, save, saved, versions
+from pagesim.sim.jsontext import rounded
 from pagesim.sim.measures import AtRefusal, Measures, length_edges
 from pagesim.sim.occupancy import Occupancy
 from pagesim.sim.run import Runs
@@ -28,37 +26,7 @@ from pagesim.sim.stats import Interval, interval, share
 from pagesim.sim.trace import Floats
 
 SCHEMA = "pagesim.run/1"
-FILE_NAME = "run.json"
 PARTS = ("used", "reserved", "internal", "free")
-LIBRARIES = ("pagesim", "simpy", "numpy", "scipy")
-
-
-@dataclass(frozen=True, slots=True)
-class TraceFacts:
-    """The traces: `requests` and `sha256` of the first, and of each replication; `rate_per_s` None: its own times.
-
-    `longest_tokens`: prompt and output of the longest request of all.
-    """
-
-    requests: int
-    sha256: str
-    longest_tokens: int
-    replications: list[dict[str, int | float | str]]
-    lengths: str
-    rate_per_s: float | None
-    mean_residence_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class PoolFacts:
-    """The pool; `reservations` of max_model_len fit into it."""
-
-    tokens: int
-    block_size: int
-    num_blocks: int
-    bytes_per_token: int
-    reservations: int
-    origin: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,18 +99,14 @@ class RunResult:
     def of(cls, config: RunConfig, runs: Runs) -> Self:
         """Summarise what was computed."""
         names = in_order(runs.measures)
-        pool = config.pool
         whole = {
             "schema": SCHEMA,
             "config": {**config.as_json(), "allocators": names},
-            "trace": _trace_facts(runs),
-            "pool": PoolFacts(
-                pool.tokens, pool.block_size, pool.num_blocks, pool.bytes_per_token,
-                pool.tokens // config.max_model_len, pool.origin,
-            ),
+            "trace": runs.trace,
+            "pool": pool_facts(config),
             "allocators": {name: _allocator(runs.measures[name], config.max_model_len) for name in names},
-            "versions": {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()},
-        }  # fmt: skip
+            "versions": versions(),
+        }
         return msgspec.convert(rounded(msgspec.to_builtins(whole)), cls)
 
     def document(self) -> dict[str, Any]:
@@ -155,36 +119,19 @@ class RunResult:
 
     def save(self, folder: Path) -> Path:
         """Write FILE_NAME into `folder`, made if need be. Raises UsageError if it cannot be."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"{folder}: cannot be made a folder ({error.strerror})") from error
-        write_text(folder / FILE_NAME, dumps(msgspec.to_builtins(self)) + "\n")
-        return folder / FILE_NAME
+        return save(msgspec.to_builtins(self), folder)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Read what `save` wrote: the file, or its folder. Raises UsageError if it is not such a result."""
-        path = Path(path)
-        file = path / FILE_NAME if path.is_dir() else path
+        file, text = saved(path)
         try:
-            result = msgspec.json.decode(file.read_bytes(), type=cls)
-        except OSError as error:
-            raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
+            result = msgspec.json.decode(text, type=cls)
         except msgspec.MsgspecError as error:
             raise UsageError(f"{file}: not a saved run ({error})") from error
         if result.schema != SCHEMA:
             raise UsageError(f"{file}: schema {result.schema}; accepted: {SCHEMA}")
         return result
-
-
-def _trace_facts(runs: Runs) -> TraceFacts:
-    each: list[dict[str, int | float | str]] = [
-        {"requests": requests, "sha256": sha256, "span_s": span_s}
-        for requests, sha256, span_s in zip(runs.num_requests, runs.sha256, runs.span_s, strict=True)
-    ]
-    first = runs.num_requests[0], runs.sha256[0], max(runs.longest_tokens)
-    return TraceFacts(*first, each, runs.lengths_label, runs.rate_per_s, runs.mean_residence_s)
 
 
 def _allocator(runs: list[Measures], max_model_len: int) -> AllocatorResult:

@@ -37,18 +37,19 @@ class Load:
     per: Literal["pool", "slot"]
 
     def rate_per_s(self, residence: Residence, m: Moments, pool_tokens: int, max_model_len: int) -> float:
-        """The arrival rate that offers this load, to RATE_DIGITS: the last bits are a matter of the processor.
-
-        Raises UsageError past MAX_RATE either way.
-        """
+        """The arrival rate that offers this load. Raises UsageError as `rounded_rate` does."""
         if self.per == "pool":
             room, each = pool_tokens, m.share * residence.mean_token_s(m)
         else:
             room, each = pool_tokens // max_model_len, m.share * residence.mean_s(m)
-        rate = self.erlangs * room / each if each > 0 else math.inf
-        if not 1 / MAX_RATE <= rate <= MAX_RATE:
-            raise UsageError(f"this load is {rate:g} requests/s; accepted: {1 / MAX_RATE:g} to {MAX_RATE:g}")
-        return float(f"{rate:.{RATE_DIGITS}g}")
+        return rounded_rate(self.erlangs * room / each if each > 0 else math.inf)
+
+
+def rounded_rate(rate_per_s: float) -> float:
+    """To RATE_DIGITS: the last bits are a matter of the processor. Raises UsageError past MAX_RATE either way."""
+    if not 1 / MAX_RATE <= rate_per_s <= MAX_RATE:
+        raise UsageError(f"this load is {rate_per_s:g} requests/s; accepted: {1 / MAX_RATE:g} to {MAX_RATE:g}")
+    return float(f"{rate_per_s:.{RATE_DIGITS}g}")
 
 
 PRESETS = {"moderate": Load(1.18, "slot"), "high": Load(1.40, "pool")}
@@ -86,9 +87,9 @@ class Workload:
         return Trace(np.round(arrival_s, ARRIVAL_DIGITS), prompt, output)
 
 
-def default_requests(rate_per_s: float, residence: Residence, m: Moments) -> int:
+def default_requests(rate_per_s: float, mean_residence_s: float) -> int:
     """Requests in HORIZON_RESIDENCES mean residences. Raises UsageError if they are past counting."""
-    count = HORIZON_RESIDENCES * rate_per_s * residence.mean_s(m)
+    count = HORIZON_RESIDENCES * rate_per_s * mean_residence_s
     if not count <= MAX_REQUESTS:
         raise UsageError(f"so large a load or pool asks for {count:.3g} requests; accepted: up to {MAX_REQUESTS}")
     return max(1, round(count))

@@ -13,7 +13,7 @@ import msgspec
 
 from pagesim.sim.errors import UsageError
 from pagesim.sim.experiments.fit import Measurement
-from pagesim.sim.serving.steptime import LinearStep
+from pagesim.sim.serving.steptime import ACCEPTED, LinearStep
 
 SCHEMA = "pagesim.profile/1"
 FORM = (
@@ -69,3 +69,12 @@ def read_profile(path: Path) -> Profile:
 def reference_profile() -> Profile:
     """The profile that is shipped: one Tesla T4, Qwen2.5-0.5B, vLLM 0.29."""
     return read_profile(Path(__file__).with_name(f"{REFERENCE}.json"))
+
+
+def find_profile(name: str) -> Profile:
+    """The profile that is shipped, by its name, or that of a file. Raises UsageError if there is neither."""
+    if name == REFERENCE:
+        return reference_profile()
+    if not Path(name).is_file():
+        raise UsageError(f"step time '{name}'; accepted: {ACCEPTED}: {REFERENCE}, or its file")
+    return read_profile(Path(name))

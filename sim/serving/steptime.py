@@ -12,6 +12,10 @@ from typing import Protocol
 
 from pagesim.sim.errors import UsageError
 
+ACCEPTED = (
+    "constant:SECONDS, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE in seconds, roofline:DEVICE:MODEL, or a profile"
+)
+
 
 class StepTime(Protocol):
     """A step-time model. It must be linear in `decode_contexts`, so that k quiet steps in a row have a closed form."""
@@ -86,11 +90,16 @@ class LinearStep:
 
 
 def parse_step_time(text: str) -> StepTime:
-    """`constant:S`, `linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE` or `roofline:DEVICE:MODEL`, seconds throughout.
+    """`constant:S`, `linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE` or `roofline:DEVICE:MODEL`, seconds throughout; or
+    the name of a profile that is shipped, or the file of one.
 
     Raises UsageError, or GeometryError for a device or model that is unknown.
     """
     kind, _, rest = text.partition(":")
+    if kind not in ("constant", "linear", "roofline"):
+        from pagesim.sim.experiments.profile import find_profile
+
+        return find_profile(text).coefficients
     if kind == "roofline" and ":" in rest:
         from pagesim.sim.catalog.devices import find_device
         from pagesim.sim.catalog.models import find_model
@@ -106,7 +115,4 @@ def parse_step_time(text: str) -> StepTime:
         return ConstantStep(values[0])
     if kind == "linear" and len(values) == 4:
         return LinearStep(*values)
-    raise UsageError(
-        f"step time '{text}'; accepted: constant:SECONDS, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE in seconds, or "
-        "roofline:DEVICE:MODEL"
-    )
+    raise UsageError(f"step time '{text}'; accepted: {ACCEPTED}")

@@ -14,8 +14,9 @@ import pytest
 from pagesim.sim.allocators import Pool
 from pagesim.sim.config import DEFAULT_ALLOCATORS, PoolConfig, RunConfig, WorkloadConfig
 from pagesim.sim.errors import PagesimError, UsageError
+from pagesim.sim.facts import FILE_NAME
 from pagesim.sim.reading import ReadOptions
-from pagesim.sim.result import FILE_NAME, SCHEMA, RunResult
+from pagesim.sim.result import SCHEMA, RunResult
 from pagesim.sim.run import expected_requests, run
 from pagesim.sim.summary import readings, sentences, setting
 from pagesim.sim.trace import Trace

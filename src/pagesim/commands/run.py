@@ -110,9 +110,10 @@ def _carry_out(
     config: RunConfig, path: Path | None, check: bool, as_json: bool, report: Path | None, out: Path | None
 ) -> None:
     from pagesim.sim.console import progress
+    from pagesim.sim.facts import FILE_NAME
     from pagesim.sim.files import check_writable
     from pagesim.sim.jsontext import dumps
-    from pagesim.sim.result import FILE_NAME, RunResult
+    from pagesim.sim.result import RunResult
     from pagesim.sim.run import expected_requests
     from pagesim.sim.run import run as run_all
 

@@ -1,0 +1,95 @@
+"""What a saved result says of what was run, whatever became of the requests: the traces, the pool, the versions."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pagesim.sim.config import RunConfig
+from pagesim.sim.errors import UsageError
+from pagesim.sim.files import write_text
+from pagesim.sim.jsontext import dumps
+from pagesim.sim.source import Source
+from pagesim.sim.trace import Trace
+
+LIBRARIES = ("pagesim", "simpy", "numpy", "scipy")
+FILE_NAME = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFacts:
+    """The traces: `requests` and `sha256` of the first, and of each replication; `rate_per_s` None: its own times.
+
+    `longest_tokens`: prompt and output of the longest request of all.
+    """
+
+    requests: int
+    sha256: str
+    longest_tokens: int
+    replications: list[dict[str, int | float | str]]
+    lengths: str
+    rate_per_s: float | None
+    mean_residence_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFacts:
+    """The pool; `reservations` of max_model_len fit into it."""
+
+    tokens: int
+    block_size: int
+    num_blocks: int
+    bytes_per_token: int
+    reservations: int
+    origin: str
+
+
+def replication_facts(trace: Trace) -> dict[str, int | float | str]:
+    """Of the trace of one replication."""
+    return {"requests": len(trace), "sha256": trace.sha256(), "span_s": float(trace.arrival_s[-1])}
+
+
+def trace_facts(found: Source, each: Sequence[dict[str, Any]], longest_tokens: int) -> TraceFacts:
+    """Of all replications of a run; `each` is of `replication_facts`."""
+    return TraceFacts(
+        each[0]["requests"], each[0]["sha256"], longest_tokens, list(each), found.label, found.rate_per_s,
+        found.mean_residence_s,
+    )  # fmt: skip
+
+
+def pool_facts(config: RunConfig) -> PoolFacts:
+    """Of the pool of a run."""
+    pool = config.pool
+    return PoolFacts(
+        pool.tokens, pool.block_size, pool.num_blocks, pool.bytes_per_token, pool.tokens // config.max_model_len,
+        pool.origin,
+    )  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    """Of what computed a result."""
+    return {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()}
+
+
+def save(result: dict[str, Any], folder: Path) -> Path:
+    """Write FILE_NAME into `folder`, made if need be. Raises UsageError if it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be made a folder ({error.strerror})") from error
+    write_text(folder / FILE_NAME, dumps(result) + "\n")
+    return folder / FILE_NAME
+
+
+def saved(path: Path | str) -> tuple[Path, bytes]:
+    """The file that `save` wrote, named itself or by its folder, and what is in it. Raises UsageError."""
+    path = Path(path)
+    file = path / FILE_NAME if path.is_dir() else path
+    try:
+        return file, file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
