@@ -6,7 +6,7 @@ counted in slots here, of which there are as many as in the usable blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pagesim.sim.allocators import AnyAllocator, OracleAllocator
 
@@ -14,7 +14,7 @@ from pagesim.sim.allocators import AnyAllocator, OracleAllocator
 class ContiguousPool:
     """An allocator as a BlockPool whose blocks are single slots."""
 
-    shared_tokens = cached = 0
+    shared_tokens = cached = at_stake = 0
 
     def __init__(self, allocator: AnyAllocator, final_tokens: Sequence[int]) -> None:
         """`final_tokens`, by row: prompt and answer. Only an allocator that is an oracle is told."""
@@ -61,3 +61,15 @@ class ContiguousPool:
     def preempt(self, row: int, computed: int) -> None:
         """Never happens: nobody asks for more."""
         raise AssertionError(f"request {row} was preempted from a contiguous pool")
+
+    def held(self, computed: Mapping[int, int]) -> int:
+        """The runs, each of which must be long enough for what was computed."""
+        allocator = self._allocator
+        assert allocator.tokens.keys() == computed.keys(), (list(allocator.tokens), computed)
+        assert all(allocator.owned(row) >= tokens for row, tokens in computed.items()), computed
+        return sum(map(allocator.owned, computed))
+
+    def check(self) -> None:
+        """As the allocator does."""
+        self._allocator.check()
+        assert self.free == self._allocator.free_tokens, (self.free, self._allocator.dump())

@@ -11,7 +11,7 @@ from collections.abc import Generator
 
 from pagesim.sim.serving.record import Record, pack_segment
 from pagesim.sim.serving.running import NUMBER_BITS, ONE_STEP
-from pagesim.sim.serving.scheduler import NO_SEQUENCE, NOBODY_WAITS, Scheduler
+from pagesim.sim.serving.scheduler import NO_BLOCKS, NO_SEQUENCE, NOBODY_WAITS, Scheduler
 from pagesim.sim.serving.steptime import StepTime
 
 
@@ -73,6 +73,8 @@ class Engine:
                 steps = running.steps_within(free)
                 blocks = running.blocks_in(steps)
                 wait = steps * first + growth * (steps * (steps - 1) // 2)
+            if stop == NO_BLOCKS and pool.at_stake and blocks - taken > pool.free - pool.cached:
+                steps, blocks, wait = 1, taken, first
             used = usable - free
             used_first, used_last = used + taking[step % size], used + blocks
             segments += pack_segment(

@@ -5,6 +5,7 @@ Blocks that carry no hash are interchangeable, so which of them a sequence gets 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 
@@ -15,6 +16,8 @@ class BlockPool(Protocol):
     """Blocks that can be had now, hashed ones among them."""
     shared_tokens: int
     """Tokens that sequences hold in slots which another of them holds too, each time but the first."""
+    at_stake: int
+    """Free blocks that whoever was refused last would have found: once one is taken, the answer may be another."""
 
     @property
     def cached(self) -> int:
@@ -47,15 +50,21 @@ class BlockPool(Protocol):
     def preempt(self, row: int, computed: int) -> None:
         """Take back all that a request holds; it will return and look for it."""
 
+    def held(self, computed: Mapping[int, int]) -> int:
+        """Blocks that sequences must hold between them when they have computed so many tokens, by row."""
+
+    def check(self) -> None:
+        """Assert, in time linear in the pool, that the pool is in order."""
+
 
 class CountingPool:
     """A pool of interchangeable blocks: a number."""
 
-    shared_tokens = cached = 0
+    shared_tokens = cached = at_stake = 0
 
     def __init__(self, usable_blocks: int, block_size: int) -> None:
         self.free = usable_blocks
-        self._size = block_size
+        self._usable, self._size = usable_blocks, block_size
 
     def find(self, row: int, tokens: int) -> int:
         """Nothing is ever found."""
@@ -91,3 +100,11 @@ class CountingPool:
     def preempt(self, row: int, computed: int) -> None:
         """By count."""
         self.free += -(-computed // self._size)
+
+    def held(self, computed: Mapping[int, int]) -> int:
+        """By count."""
+        return sum(-(-tokens // self._size) for tokens in computed.values())
+
+    def check(self) -> None:
+        """No more is free than there is."""
+        assert 0 <= self.free <= self._usable, (self.free, self._usable)

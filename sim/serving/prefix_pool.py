@@ -10,6 +10,8 @@ manager.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from pagesim.sim.serving.chains import NO_KEYS, HashChains
@@ -25,7 +27,7 @@ class PrefixPool:
 
     def __init__(self, usable_blocks: int, block_size: int, chains: HashChains) -> None:
         self.free = usable_blocks
-        self.shared_tokens = 0
+        self.shared_tokens = self.at_stake = 0
         self._usable, self._size, self._chains = usable_blocks, block_size, chains
         self._queue = FreeQueue(usable_blocks)
         self._references = np.zeros(usable_blocks, np.int64)  # by slot
@@ -77,6 +79,7 @@ class PrefixPool:
     def asked(self, row: int, whole: int, hit: int) -> int:
         """Whole blocks, less those found that live sequences hold."""
         shared = int((self._references[self._found] > 0).sum()) if hit else 0
+        self.at_stake = len(self._found) - shared if hit else 0
         return -(-whole // self._size) - shared
 
     def missing(self, before: int, computed: int) -> int:
@@ -193,6 +196,14 @@ class PrefixPool:
         if copies == []:
             del self._copies[key]
             self._copied[key] = False
+
+    def held(self, computed: Mapping[int, int]) -> int:
+        """Each hashed block once, and each sequence's others."""
+        self._settle()
+        assert self._table.keys() == computed.keys(), self.dump()
+        others = [-(-tokens // self._size) - len(self._table[row]) for row, tokens in computed.items()]
+        assert min(others, default=0) >= 0, self.dump()
+        return len(np.unique(np.concatenate([NO_KEYS, *self._table.values()]))) + sum(others)
 
     def check(self) -> None:
         """Assert, in time linear in the pool, that every hashed block is held or free, once, and found where it is."""

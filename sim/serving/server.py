@@ -8,6 +8,7 @@ import simpy
 from simpy.events import NORMAL
 
 from pagesim.sim.allocators import AnyAllocator, Pool, allocator_class
+from pagesim.sim.serving.audit import Audit
 from pagesim.sim.serving.chains import HashChains
 from pagesim.sim.serving.config import PAGED, ServingConfig
 from pagesim.sim.serving.contiguous import ContiguousPool
@@ -34,6 +35,7 @@ def serve(
     step_time: StepTime,
     priority: Sequence[int] | None = None,
     on_progress: OnProgress | None = None,
+    check: bool = False,
 ) -> ServingLog:
     """Serve every request of `trace` that can be served at all; the others are rejected on arrival.
 
@@ -41,7 +43,8 @@ def serve(
 
     `priority`: one number for each request, the least is served first; it goes with the policy "priority".
     `on_progress` is told of each PROGRESS_STEP requests that finish. Raises UsageError if there is not one priority for
-    each request.
+    each request. `check`: assert the account after every stretch, at a cost for each block of the pool; raises
+    AssertionError where it does not add up.
     """
     trace = independent_samples(trace)
     allocator = None if config.allocator == PAGED else _allocator(config)
@@ -52,7 +55,7 @@ def serve(
     pool = _block_pool(trace, config) if allocator is None else ContiguousPool(allocator, requests.final)
     scheduler = Scheduler(config, requests, running, _waiting(requests, config), pool, record)
     engine = Engine(scheduler, step_time)
-    _Clock(engine, on_progress).run()
+    _Clock(engine, on_progress, Audit(scheduler) if check else None).run()
     return ServingLog.of(trace, config, requests, record)
 
 
@@ -87,15 +90,15 @@ class _Tick(simpy.Event):
 class _Clock:
     """Wakes the engine when it asked to be woken."""
 
-    def __init__(self, engine: Engine, on_progress: OnProgress | None) -> None:
-        self.env, self.engine, self.on_progress = simpy.Environment(), engine, on_progress
+    def __init__(self, engine: Engine, on_progress: OnProgress | None, audit: Audit | None) -> None:
+        self.env, self.engine, self.on_progress, self.audit = simpy.Environment(), engine, on_progress, audit
         self._told = 0
 
     def run(self) -> None:
         """Until nothing is left to do."""
         env, schedule = self.env, self.env.schedule
         stretches = self.engine.stretches()
-        wake = stretches.send
+        wake = stretches.send if self.audit is None else _audited(stretches.send, self.audit)
         next(stretches)
         callbacks: list[Callable[..., None]] = []
 
@@ -116,3 +119,12 @@ class _Clock:
         while self.on_progress is not None and self.engine.num_finished - self._told >= PROGRESS_STEP:
             self._told += PROGRESS_STEP
             self.on_progress(PROGRESS_STEP)
+
+
+def _audited(wake: Callable[[float], float], audit: Audit) -> Callable[[float], float]:
+    def audited(now: float) -> float:
+        wait = wake(now)
+        audit.check()
+        return wait
+
+    return audited

@@ -1,0 +1,55 @@
+"""What must hold under every rule: the account adds up at every stretch, and nobody who can be served starves."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases import cases
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pagesim.sim.errors import UsageError
+from pagesim.sim.serving.config import ServingConfig
+from pagesim.sim.serving.pool import CountingPool
+from pagesim.sim.serving.server import serve
+from pagesim.sim.serving.steptime import ConstantStep
+from pagesim.sim.trace import Trace
+
+ALLOCATORS = (
+    "reservation",
+    *(f"exact-fit:{fit}{compact}" for fit in ("first", "best", "next", "worst") for compact in ("", ":compact")),
+    "buddy",
+)
+
+
+def holds(trace, config, step_time, priority):
+    log = serve(trace, config, step_time, priority, check=True)
+    assert np.isnan(log.finish_s).tolist() == log.rejected.tolist()
+    return log
+
+
+@settings(max_examples=700, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cases())
+def test_paged(case):
+    holds(*case)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cases(prefix_caching=False), st.sampled_from(ALLOCATORS))
+def test_contiguous(case, allocator):
+    trace, config, step_time, priority = case
+    longest = max(2, min(config.max_model_len, config.usable_tokens))  # a longest sequence fits, or it is refused
+    try:
+        config = replace(config, allocator=allocator, max_model_len=longest)
+        log = holds(trace, config, step_time, priority)
+    except UsageError as refused:
+        assert "smaller than one sequence" in str(refused)
+        return
+    assert not len(log.preemptions)
+
+
+def test_a_broken_account_is_seen(monkeypatch):
+    monkeypatch.setattr(CountingPool, "take", lambda self, blocks: None)
+    trace = Trace(np.zeros(5), np.full(5, 20), np.full(5, 40))
+    with pytest.raises(AssertionError, match="usable"):
+        serve(trace, ServingConfig(num_blocks=400), ConstantStep(1.0), check=True)
