@@ -6,6 +6,9 @@ its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Protocol
+
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
@@ -25,14 +28,27 @@ TITLE_HEIGHT = 60  # of an axis, under its plot
 ENTRY_HEIGHT = 20  # of a line of the legend: on a phone each entry has a line of its own
 
 
+class PoolSeries(Protocol):
+    """Shares of the pool over time."""
+
+    @property
+    def end_s(self) -> list[float]:
+        """Where each interval ends; the others, named as in PARTS, are means over it."""
+
+
 def account_over_time(result: RunResult) -> go.Figure:
     """Used, reserved, internal and free over time, stacked, one panel for each allocator on one time axis."""
-    names = list(result.allocators)
+    return account_panels({name: allocator.series for name, allocator in result.allocators.items()})
+
+
+def account_panels(all_series: Mapping[str, PoolSeries]) -> go.Figure:
+    """Used, reserved, internal and free over time, stacked, one panel for each name on one time axis."""
+    names = list(all_series)
     figure = make_subplots(
         rows=len(names), cols=1, shared_xaxes=True, subplot_titles=names, vertical_spacing=0.24 / len(names)
     )
     for row, name in enumerate(names, start=1):
-        series = result.allocators[name].series
+        series = all_series[name]
         for part, (colour, pattern, meaning) in PARTS.items():
             figure.add_scatter(
                 x=series.end_s, y=getattr(series, part), name=f"{part}: {meaning}", legendgroup=part,
@@ -43,7 +59,7 @@ def account_over_time(result: RunResult) -> go.Figure:
             )  # fmt: skip
     figure.update_yaxes(range=[0, 1], tickformat=".0%")
     figure.update_xaxes(title_text="time, s", row=len(names), col=1)
-    return _laid_out(figure, 190 * len(names), len(PARTS))
+    return laid_out(figure, 190 * len(names), len(PARTS))
 
 
 def occupancy_at_refusal(result: RunResult) -> go.Figure:
@@ -59,7 +75,7 @@ def occupancy_at_refusal(result: RunResult) -> go.Figure:
             )  # fmt: skip
     figure.update_xaxes(title_text="occupied at the moment of refusal", tickformat=".2~%")
     figure.update_yaxes(title_text="share of refusals", tickformat=".0%", range=[0, 1.03])
-    return _laid_out(figure, PLOT_HEIGHT, len(result.allocators))
+    return laid_out(figure, PLOT_HEIGHT, len(result.allocators))
 
 
 def refused_by_length(result: RunResult) -> go.Figure:
@@ -76,7 +92,7 @@ def refused_by_length(result: RunResult) -> go.Figure:
     marks = sorted({b.from_tokens for a in result.allocators.values() for b in a.refused_by_length})
     figure.update_xaxes(title_text="length, tokens: from each mark to the next", type="log", **_ticks(marks))
     figure.update_yaxes(title_text="refused", tickformat=".0%", rangemode="tozero")
-    return _laid_out(figure, PLOT_HEIGHT, len(result.allocators))
+    return laid_out(figure, PLOT_HEIGHT, len(result.allocators))
 
 
 def capacity_by_length(result: RunResult) -> go.Figure:
@@ -98,14 +114,14 @@ def capacity_by_length(result: RunResult) -> go.Figure:
         )  # fmt: skip
     figure.update_xaxes(title_text="length of every sequence, tokens", type="log", **_ticks(lengths))
     figure.update_yaxes(title_text="sequences", type="log", dtick=1)
-    return _laid_out(figure, PLOT_HEIGHT, len(curves))
+    return laid_out(figure, PLOT_HEIGHT, len(curves))
 
 
 def _ticks(lengths: list[int]) -> dict[str, list[int] | list[str]]:
     return {"tickvals": lengths, "ticktext": [f"{length:,}" for length in lengths]}
 
 
-def _laid_out(figure: go.Figure, plot_height: int, entries: int) -> go.Figure:
+def laid_out(figure: go.Figure, plot_height: int, entries: int) -> go.Figure:
     """The legend at the foot, with room for all its entries on a narrow screen."""
     foot = TITLE_HEIGHT + ENTRY_HEIGHT * entries
     legend = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0}

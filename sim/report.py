@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import plotly.graph_objects as go
@@ -17,35 +19,36 @@ from pagesim.sim import figures
 from pagesim.sim.allocators import described
 from pagesim.sim.files import write_text
 from pagesim.sim.result import RunResult
-from pagesim.sim.run_table import legend, rows
-from pagesim.sim.summary import readings, sentences, setting, warning
+from pagesim.sim.serving.result import ServingResult
+from pagesim.sim.setting import setting
+from pagesim.sim.shown import Shown
 
 TEMPLATE = "report.html"
 NAMES_IN_TITLE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class _Panel:
+@dataclass(frozen=True, slots=True, eq=False)
+class Panel:
+    """A figure, its title, and what is to be seen in it."""
+
     title: str
     caption: str
-    json: Markup
+    figure: go.Figure
 
 
-def write_report(result: RunResult, path: Path, command: str) -> None:
+def write_report(
+    result: RunResult | ServingResult, shown: Shown, panels: Sequence[Panel], path: Path, command: str
+) -> None:
     """Write the page. `command` is shown as the way to make it again. Raises UsageError if it cannot be written."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string(files("pagesim.sim").joinpath(TEMPLATE).read_text(encoding="utf-8"))
     page = template.render(
-        title=f"{_named(list(result.allocators))} under {_load(result)}",
-        sentences=sentences(result),
-        warning=warning(result),
-        readings=readings(result),
-        allocators=described(result.allocators),
+        title=f"{_named(list(result.allocators))} under {_load(result.config)}",
+        shown=shown,
+        allocators=described(list(result.allocators)),
         columns=list(result.allocators),
-        rows=rows(result),
-        legend=legend(result),
-        figures=_panels(result),
-        setting=setting(result),
+        figures=[(panel.title, panel.caption, _json(panel.figure)) for panel in panels],
+        setting=setting(result.config, result.pool, result.trace),
         command=command,
         sha256=result.trace.sha256,
         versions=result.versions,
@@ -58,16 +61,17 @@ def _named(names: list[str]) -> str:
     return ", ".join(names) if len(names) <= NAMES_IN_TITLE else f"{len(names)} allocators"
 
 
-def _load(result: RunResult) -> str:
-    load, trace = result.config["load"], result.config["trace"]
+def _load(config: dict[str, Any]) -> str:
+    load, trace = config["load"], config["trace"]
     words = f"load {load}" if load else "its own load"
     return f"{words} of {Path(trace).name}" if trace else words
 
 
-def _panels(result: RunResult) -> list[_Panel]:
+def run_panels(result: RunResult) -> list[Panel]:
+    """The figures of a run in which nothing waits."""
     many = len(result.trace.replications) > 1
     panels = [
-        _panel(
+        Panel(
             "Where the pool's memory was",
             "Every slot of the pool over time" + (", the mean of all replications" if many else "") + ": used, "
             "reserved, internal and free add up.",
@@ -76,21 +80,21 @@ def _panels(result: RunResult) -> list[_Panel]:
     ]
     if any(a.refused for a in result.allocators.values()):
         panels += [
-            _panel(
+            Panel(
                 "Full, or merely awkward?",
                 "The share of refusals that happened at each occupancy or below. A curve that stays at zero and then "
                 "jumps at the right edge refuses when the memory is gone; one that climbs before it refuses while "
                 "memory lies free in pieces.",
                 figures.occupancy_at_refusal(result),
             ),
-            _panel(
+            Panel(
                 "Who is refused",
                 "The share of requests of each length that were refused.",
                 figures.refused_by_length(result),
             ),
         ]
     panels.append(
-        _panel(
+        Panel(
             "What the pool holds",
             "Sequences of one and the same length that the empty pool has room for.",
             figures.capacity_by_length(result),
@@ -99,7 +103,7 @@ def _panels(result: RunResult) -> list[_Panel]:
     return panels
 
 
-def _panel(title: str, caption: str, figure: go.Figure) -> _Panel:
+def _json(figure: go.Figure) -> Markup:
     figure.update_layout(template="plotly_white", font={"size": 13})
     text = json.dumps(json.loads(plotly.io.to_json(figure)), sort_keys=True)
-    return _Panel(title, caption, Markup(text.replace("<", "\\u003c")))  # no name in it can end the script
+    return Markup(text.replace("<", "\\u003c"))  # no name in it can end the script

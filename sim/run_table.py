@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pagesim.sim.result import AllocatorResult, RunResult
-from pagesim.sim.summary import percent, with_interval
+from pagesim.sim.setting import percent
+from pagesim.sim.shown import Shown
+from pagesim.sim.summary import readings, sentences, warning, with_interval
 
 Cell = Callable[[AllocatorResult], str]
 NONE = "-"
@@ -44,3 +46,8 @@ def rows(result: RunResult) -> list[list[str]]:
     table = [[label, *map(cell, each)] for label, cell in ROWS.items()]
     seen = [(label, cell) for label, (field, cell) in SOMETIMES.items() if any(getattr(a, field) for a in each)]
     return [[label, *map(cell, each)] for label, cell in seen] + table
+
+
+def shown(result: RunResult) -> Shown:
+    """All that is said of a run in which nothing waits."""
+    return Shown(warning(result), rows(result), sentences(result), readings(result), legend(result))

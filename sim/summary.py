@@ -1,11 +1,11 @@
-"""A run in plain words: what was run, and one sentence for each allocator with its numbers in it."""
+"""A run in plain words: one sentence for each allocator with its numbers in it, and what a reader must know first."""
 
 from __future__ import annotations
 
 from pagesim.sim.measures import AtRefusal
 from pagesim.sim.result import AllocatorResult, RunResult
+from pagesim.sim.setting import percent
 from pagesim.sim.stats import Interval
-from pagesim.sim.workload import PRESETS
 
 WORTH_SAYING = 0.01  # of the pool
 NEARLY_ALL = 0.95
@@ -13,37 +13,11 @@ FULL = 0.995
 LONG_ONES = 2  # times the share of requests: then it is the long ones that are refused
 
 
-def percent(value: float) -> str:
-    """0.1234 -> 12.3%."""
-    return f"{100 * value:.1f}%"
-
-
 def with_interval(value: Interval) -> str:
     """12.3% ± 0.4, half the width of the 95% interval in percentage points; without one for a single run."""
     if value.low is None or value.high is None:
         return percent(value.mean)
     return f"{percent(value.mean)} ± {100 * (value.high - value.low) / 2:.1f}"
-
-
-def setting(result: RunResult) -> dict[str, str]:
-    """What was run: a line of text for each of load, requests, pool, lengths, residence."""
-    config, pool, trace = result.config, result.pool, result.trace
-    gib = pool.tokens * pool.bytes_per_token / 2**30
-    count = len(trace.replications)
-    replications = f"{f' in each of {count} replications' if count > 1 else ''}, seed {config['seed']}"
-    growth = {"final": "all tokens count from admission", "token": "the prompt at once, then a token at a time"}
-    lines = {
-        "load": _load(result),
-        "requests": f"{trace.requests:,}{replications if config['trace'] is None else ' of ' + config['trace']}",
-        "pool": f"{pool.tokens:,} tokens, {pool.num_blocks:,} blocks of {pool.block_size}; "
-        f"{pool.bytes_per_token:,} B a token, {gib:.2f} GiB ({pool.origin})",
-        "context": f"{config['max_model_len']:,} tokens: room for {pool.reservations:,} reservations",
-        "lengths": trace.lengths,
-        "residence": f"{_residence(result)}; {growth[config['growth']]}",
-    }
-    if config["warmup"]:
-        lines["warm-up"] = f"the first {percent(config['warmup'])} of the time is in no figure"
-    return lines
 
 
 def sentences(result: RunResult) -> list[str]:
@@ -115,20 +89,3 @@ def _why(at: AtRefusal, pool_tokens: int, full_of_tokens: bool) -> str:
         f"when {occupied} of the pool was occupied: the rest was free, but in pieces, the largest of {largest:,.0f} "
         f"tokens in the mean where {asked:,.0f} were asked"
     )
-
-
-def _load(result: RunResult) -> str:
-    name, rate_per_s = result.config["load"], result.trace.rate_per_s
-    if name is None or rate_per_s is None:
-        return "the trace's own times"
-    words = f"{name} = {PRESETS[name].erlangs:g}" if name in PRESETS else f"{float(name):g}"
-    unit = "erlangs a reservation" if name in PRESETS and PRESETS[name].per == "slot" else "of the pool in tokens"
-    arrivals = "the trace's times scaled" if result.config["trace"] else result.config["workload"]["arrivals"]
-    return f"{words} {unit}: {rate_per_s:,.6g} requests/s, {arrivals}"
-
-
-def _residence(result: RunResult) -> str:
-    mean = f"mean {result.trace.mean_residence_s:,.4g} s"
-    if result.config["residence"] == "total":
-        return f"proportional to the total length, {mean}"
-    return f"output tokens at {result.config['decode_rate']:g} a second, {mean}"

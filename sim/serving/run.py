@@ -85,7 +85,9 @@ def _serve(
     trace: Trace, queue: QueueConfig, name: str, check: bool, on_progress: Callable[[int], None] | None
 ) -> ServingLog:
     try:
-        return serve(trace, queue.rules_for(name), parse_step_time(queue.step_time), on_progress=on_progress)
+        return serve(
+            trace, queue.rules_for(name), parse_step_time(queue.step_time), on_progress=on_progress, check=check
+        )
     except UsageError:
         raise
     except Exception as error:  # someone's own allocator, or a broken invariant: its author needs the traceback

@@ -76,7 +76,8 @@ class Timeline:
     @property
     def cached_blocks(self) -> Ints:
         """Free blocks that can still be found; plain ones are taken before them."""
-        return np.minimum(self._each("cached_blocks"), self.log.config.usable_blocks - self.blocks_used)
+        usable = self.log.config.usable_tokens // self.log.slots_per_block
+        return np.minimum(self._each("cached_blocks"), usable - self.blocks_used)
 
     @property
     def held_tokens(self) -> Ints:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pagesim.commands import reading
 from pagesim.commands import run_options as o
+from pagesim.commands import run_serving as q
+from pagesim.commands.run_out import Outputs, carry_out
 from pagesim.commands.run_pool import run_pool
 from pagesim.commands.scenario import run_scenario
 from pagesim.sim.config import RunConfig, WorkloadConfig
 from pagesim.sim.errors import UsageError
 
-if TYPE_CHECKING:
-    from pagesim.sim.result import RunResult
-    from pagesim.sim.trace import Trace
-
 DEFAULT = RunConfig()
 DRAWN = WorkloadConfig()
 READ = reading.DEFAULTS
-COLUMNS_AT_ONCE = 3  # allocators beside each other, on 80 characters
 
 
 def run(
@@ -54,6 +48,17 @@ def run(
     warmup: o.Warmup = DEFAULT.warmup,
     runs: o.NumRuns = None,
     check: o.Check = False,
+    token_budget: q.TokenBudget = None,
+    max_num_seqs: q.MaxNumSeqs = None,
+    no_chunked_prefill: q.NoChunkedPrefill = False,
+    long_prefill_threshold: q.LongPrefillThreshold = None,
+    no_reserve_full_isl: q.NoReserveFullIsl = False,
+    watermark: q.Watermark = None,
+    policy: q.PolicyName = None,
+    victim: q.VictimRule = None,
+    prefix_caching: q.PrefixCaching = False,
+    step_time: q.StepTimeForm = None,
+    slo: q.Slo = None,
     on_bad_row: reading.OnBadRow = READ.on_bad_row,
     zero_output: reading.ZeroOutput = READ.zero_output,
     unsorted: reading.Unsorted = READ.unsorted,
@@ -74,17 +79,31 @@ def run(
             raise UsageError("--scenario brings its own requests; accepted: without --load and --trace")
         run_scenario(scenario, steps, as_json)
         return
-    if steps is not None:
-        raise UsageError("--steps is the log of a scheduler; accepted: together with --scenario")
+    rules: dict[str, Any] = {
+        "token_budget": token_budget, "max_num_seqs": max_num_seqs, "long_prefill_threshold": long_prefill_threshold,
+        "watermark": watermark, "policy": policy, "victim": victim,
+        "chunked_prefill": False if no_chunked_prefill else None,
+        "reserve_full_isl": False if no_reserve_full_isl else None,
+        "prefix_caching": prefix_caching or None,
+    }  # fmt: skip
+    rules = {name: value for name, value in rules.items() if value is not None}
     drawn: Any = {
         "arrivals": arrivals, "lengths": lengths, "prompt_share": prompt_share, "prompt_lengths": prompt_lengths,
         "output_lengths": output_lengths, "truncation": truncate, "num_requests": requests,
     }  # fmt: skip
     if trace is not None and (said := [name for name, value in drawn.items() if value != getattr(DRAWN, name)]):
         raise UsageError(f"--trace and {_flag(said[0])} given; accepted: one of the two")
-    rule = residence or ("decode" if trace else "total")
-    words: Any = {"on_full": on_full, "growth": growth, "residence": rule}
-    words |= _residence(rule, mean_residence, decode_rate)
+    pool = run_pool(pool_tokens, num_blocks, model, device, utilization, tp, block_size)
+    words: Any = {"on_full": on_full}
+    if on_full == "queue":
+        _refuse_placement({"--growth": growth != DEFAULT.growth, "--residence": residence,
+                           "--mean-residence": mean_residence, "--decode-rate": decode_rate})  # fmt: skip
+        card = f"{device}:{model}" if device and model else None
+        words["queue"] = q.queue_config(pool, max_model_len, rules, step_time, slo, card)
+    else:
+        q.refuse_rules(rules | {"step_time": step_time, "slo": slo, "steps": steps})
+        rule = residence or ("decode" if trace else "total")
+        words |= {"growth": growth, "residence": rule, **_residence(rule, mean_residence, decode_rate)}
     config = RunConfig(
         load=load if load is not None or trace else DEFAULT.load,
         trace=None if trace is None else str(trace),
@@ -92,7 +111,7 @@ def run(
             on_bad_row, zero_output, unsorted, duplicates, jitter, jitter_seed, hash_block_tokens, start, limit
         ),
         workload=WorkloadConfig(**drawn),
-        pool=run_pool(pool_tokens, num_blocks, model, device, utilization, tp, block_size),
+        pool=pool,
         max_model_len=max_model_len,
         allocators=_names(allocators),
         **words,
@@ -103,71 +122,9 @@ def run(
     report = html or (None if as_json else o.REPORT)
     if no_html and html:
         raise UsageError("--html and --no-html given; accepted: one of the two")
-    _carry_out(config, trace, check, as_json, None if no_html else report, out)
-
-
-def _carry_out(
-    config: RunConfig, path: Path | None, check: bool, as_json: bool, report: Path | None, out: Path | None
-) -> None:
-    from pagesim.sim.console import progress
-    from pagesim.sim.facts import FILE_NAME
-    from pagesim.sim.files import check_writable
-    from pagesim.sim.jsontext import dumps
-    from pagesim.sim.result import RunResult
-    from pagesim.sim.run import expected_requests
-    from pagesim.sim.run import run as run_all
-
-    for place in (report, None if out is None else out / FILE_NAME):
-        if place is not None and (place is report or place.parent.exists()):
-            check_writable(place)  # before an hour of work, not after
-    trace: Trace | None = None if path is None else reading.read_with_progress(path, config.reading)[0]
-    with progress("requests placed", expected_requests(config, trace)) as advance:
-        result = RunResult.of(config, run_all(config, trace, check, advance))
-    written = {} if out is None else {"result": result.save(out)}
-    if report is not None:
-        from pagesim.sim.report import write_report
-
-        write_report(result, report, shlex.join(["pagesim", *sys.argv[1:]]))
-        written["report"] = report
-    if as_json:
-        print(dumps(result.document()))
-    else:
-        _show(result)
-    for what, place in written.items():
-        print(f"{what}: {place}", file=sys.stderr if as_json else sys.stdout)
-
-
-def _show(result: RunResult) -> None:
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.table import Table
-
-    from pagesim.sim.run_table import legend, rows
-    from pagesim.sim.summary import readings, sentences, setting, warning
-
-    console = Console(highlight=False, markup=False)
-    lines = Table.grid(padding=(0, 2))
-    for line in setting(result).items():
-        lines.add_row(*line)
-    console.print(lines)
-    if left_out := warning(result):
-        console.print(f"\nNote: {left_out}")
-    names, table_rows = list(result.allocators), rows(result)
-    for first in range(0, len(names), COLUMNS_AT_ONCE):
-        heads = [name.replace(":", "\n:") for name in names[first : first + COLUMNS_AT_ONCE]]
-        table = Table("", *heads, box=SIMPLE, pad_edge=False)
-        for column in table.columns:
-            column.no_wrap = True
-            column.justify = "left" if column is table.columns[0] else "right"
-        for label, *cells in table_rows:
-            table.add_row(label, *cells[first : first + COLUMNS_AT_ONCE])
-        console.print(table)
-    for sentence in sentences(result):
-        console.print(f"- {sentence}")
-    for remark in (readings(result), legend(result)):
-        if remark:
-            console.print(f"\n{remark}")
-    console.print()
+    if steps is not None and (len(config.allocators) > 1 or config.num_runs > 1):
+        raise UsageError("--steps is the log of one allocator in one run; accepted: with --allocator NAME and --runs 1")
+    carry_out(config, trace, check, Outputs(as_json, None if no_html else report, out, steps))
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -176,6 +133,12 @@ def _names(text: str) -> tuple[str, ...]:
     if text == o.ALL:
         return tuple(name for name in builtin_names() if name != "exact-fit:first")  # exact-fit is that one
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _refuse_placement(said: dict[str, Any]) -> None:
+    for flag, value in said.items():
+        if value:
+            raise UsageError(f"{flag} is of a request that stays as long as it likes; accepted: --on-full refuse")
 
 
 def _flag(name: str) -> str:

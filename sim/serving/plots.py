@@ -1,0 +1,65 @@
+"""Plotly figures of a run in which requests wait. No figure computes a result: it shows the numbers that are there."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from pagesim.sim.figures import DASHES, LINES, PLOT_HEIGHT, account_panels, laid_out
+from pagesim.sim.serving.result import ServingResult
+
+LATENCIES = {"ttft_s": "time to the first token", "tpot_s": "time per further token", "e2e_s": "time in all"}
+
+
+def account_over_time(result: ServingResult) -> go.Figure:
+    """Used, reserved, internal and free over time, stacked, one panel for each allocator on one time axis."""
+    return account_panels({name: allocator.series for name, allocator in result.allocators.items()})
+
+
+def queue_over_time(result: ServingResult) -> go.Figure:
+    """Requests that run, and that wait, over time."""
+    figure = make_subplots(
+        rows=2, cols=1, shared_xaxes=True, subplot_titles=["running", "waiting"], vertical_spacing=0.12
+    )
+    for row, what in enumerate(("running", "waiting"), start=1):
+        for k, (name, allocator) in enumerate(result.allocators.items()):
+            series = allocator.series
+            figure.add_scatter(
+                x=series.end_s, y=getattr(series, what), name=name, legendgroup=name, showlegend=row == 1, mode="lines",
+                line={"color": LINES[k % len(LINES)], "dash": DASHES[k % len(DASHES)]}, row=row, col=1,
+                hovertemplate=f"%{{y:,.1f}} {what} at %{{x:.2f}} s<extra>{name}</extra>",
+            )  # fmt: skip
+    figure.update_yaxes(title_text="requests", rangemode="tozero")
+    figure.update_xaxes(title_text="time, s", row=2, col=1)
+    return laid_out(figure, 2 * PLOT_HEIGHT, len(result.allocators))
+
+
+def preemptions_over_time(result: ServingResult) -> go.Figure:
+    """Preemptions in each interval, and whose."""
+    figure = go.Figure()
+    for k, (name, allocator) in enumerate(result.allocators.items()):
+        if allocator.preemptions:
+            figure.add_scatter(
+                x=allocator.series.end_s, y=allocator.series.preemptions, name=name, mode="lines",
+                line={"color": LINES[k % len(LINES)], "dash": DASHES[k % len(DASHES)], "shape": "vh"},
+                hovertemplate=f"%{{y:,.1f}} preemptions up to %{{x:.2f}} s<extra>{name}</extra>",
+            )  # fmt: skip
+    figure.update_xaxes(title_text="time, s")
+    figure.update_yaxes(title_text="preemptions an interval", rangemode="tozero")
+    return laid_out(figure, PLOT_HEIGHT, len(result.allocators))
+
+
+def latency(result: ServingResult, which: str) -> go.Figure:
+    """The share of requests that had to wait no longer than that; `which` of LATENCIES."""
+    figure = go.Figure()
+    for k, (name, allocator) in enumerate(result.allocators.items()):
+        values = allocator.percentiles[which]
+        if values:
+            figure.add_scatter(
+                x=values, y=[percent / 100 for percent in range(101)], name=name, mode="lines",
+                line={"color": LINES[k % len(LINES)], "dash": DASHES[k % len(DASHES)]},
+                hovertemplate=f"%{{y:.0%}} within %{{x:.3g}} s<extra>{name}</extra>",
+            )  # fmt: skip
+    figure.update_xaxes(title_text=f"{LATENCIES[which]}, s", type="log")
+    figure.update_yaxes(title_text="share of requests", tickformat=".0%", range=[0, 1.03])
+    return laid_out(figure, PLOT_HEIGHT, len(result.allocators))

@@ -1,0 +1,150 @@
+"""Carrying a run out: progress while it lasts, then the table or the JSON, and the files that were asked for."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pagesim.commands import reading
+from pagesim.sim.config import RunConfig
+
+if TYPE_CHECKING:
+    from pagesim.sim.result import RunResult
+    from pagesim.sim.serving.log import ServingLog
+    from pagesim.sim.serving.result import ServingResult
+    from pagesim.sim.shown import Shown
+    from pagesim.sim.trace import Trace
+
+COLUMNS_AT_ONCE = 3  # allocators beside each other, on 80 characters
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where things go; None: nowhere."""
+
+    as_json: bool
+    report: Path | None
+    out: Path | None
+    steps: Path | None
+
+    def check(self) -> None:
+        """Raise UsageError if a file cannot be written: before an hour of work, not after."""
+        from pagesim.sim.facts import FILE_NAME
+        from pagesim.sim.files import check_writable
+
+        saved = None if self.out is None or not self.out.exists() else self.out / FILE_NAME
+        for place in (self.report, self.steps, saved):
+            if place is not None:
+                check_writable(place)
+
+
+def carry_out(config: RunConfig, path: Path | None, check: bool, outputs: Outputs) -> None:
+    """Run, print, write. `path` is of the trace. Raises UsageError and TraceError."""
+    from pagesim.sim.console import progress
+    from pagesim.sim.run import expected_requests
+
+    outputs.check()
+    trace: Trace | None = None if path is None else reading.read_with_progress(path, config.reading)[0]
+    total = expected_requests(config, trace)
+    with progress("requests placed" if config.queue is None else "requests served", total) as advance:
+        if config.queue is None:
+            result: RunResult | ServingResult = _place(config, trace, check, advance)
+        else:
+            result = _serve(config, trace, check, advance, outputs.steps)
+    _hand_out(result, outputs)
+
+
+def _place(config: RunConfig, trace: Trace | None, check: bool, advance: Callable[[int], None]) -> RunResult:
+    from pagesim.sim.result import RunResult
+    from pagesim.sim.run import run
+
+    return RunResult.of(config, run(config, trace, check, advance))
+
+
+def _serve(
+    config: RunConfig, trace: Trace | None, check: bool, advance: Callable[[int], None], path: Path | None
+) -> ServingResult:
+    from pagesim.sim.serving.result import ServingResult
+    from pagesim.sim.serving.run import serve_all
+    from pagesim.sim.serving.steps import steps, write_steps
+
+    def write(name: str, log: ServingLog) -> None:
+        if path is not None:
+            write_steps(path, steps(log))
+
+    return ServingResult.of(config, serve_all(config, trace, check, advance, write))
+
+
+def _hand_out(result: RunResult | ServingResult, outputs: Outputs) -> None:
+    from pagesim.sim.jsontext import dumps
+
+    shown = _shown(result)
+    written = {} if outputs.out is None else {"result": result.save(outputs.out)}
+    if outputs.steps is not None:
+        written["steps"] = outputs.steps
+    if outputs.report is not None:
+        written["report"] = _write_report(result, shown, outputs.report)
+    if outputs.as_json:
+        print(dumps(result.document()))
+    else:
+        _print(result, shown)
+    for what, place in written.items():
+        print(f"{what}: {place}", file=sys.stderr if outputs.as_json else sys.stdout)
+
+
+def _shown(result: RunResult | ServingResult) -> Shown:
+    from pagesim.sim.result import RunResult
+
+    if isinstance(result, RunResult):
+        from pagesim.sim.run_table import shown
+
+        return shown(result)
+    from pagesim.sim.serving.summary import shown as shown_serving
+
+    return shown_serving(result)
+
+
+def _write_report(result: RunResult | ServingResult, shown: Shown, path: Path) -> Path:
+    from pagesim.sim.report import run_panels, write_report
+    from pagesim.sim.result import RunResult
+    from pagesim.sim.serving.report import serving_panels
+
+    panels = run_panels(result) if isinstance(result, RunResult) else serving_panels(result)
+    write_report(result, shown, panels, path, shlex.join(["pagesim", *sys.argv[1:]]))
+    return path
+
+
+def _print(result: RunResult | ServingResult, shown: Shown) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+
+    from pagesim.sim.setting import setting
+
+    console = Console(highlight=False, markup=False)
+    lines = Table.grid(padding=(0, 2))
+    for line in setting(result.config, result.pool, result.trace).items():
+        lines.add_row(*line)
+    console.print(lines)
+    if shown.warning:
+        console.print(f"\nNote: {shown.warning}")
+    names = list(result.allocators)
+    for first in range(0, len(names), COLUMNS_AT_ONCE):
+        heads = [name.replace(":", "\n:") for name in names[first : first + COLUMNS_AT_ONCE]]
+        table = Table("", *heads, box=SIMPLE, pad_edge=False)
+        for column in table.columns:
+            column.no_wrap = True
+            column.justify = "left" if column is table.columns[0] else "right"
+        for label, *cells in shown.rows:
+            table.add_row(label, *cells[first : first + COLUMNS_AT_ONCE])
+        console.print(table)
+    for sentence in shown.sentences:
+        console.print(f"- {sentence}")
+    for remark in (shown.readings, shown.legend):
+        if remark:
+            console.print(f"\n{remark}")
+    console.print()

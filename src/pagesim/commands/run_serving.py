@@ -1,0 +1,89 @@
+"""The options of `pagesim run --on-full queue`: the rules of serving, how long a step takes, objectives."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Annotated, Any
+
+import typer
+
+from pagesim.commands.run_options import option
+from pagesim.sim.config import REFERENCE_STEP_TIME, PoolConfig, QueueConfig
+from pagesim.sim.errors import UsageError
+from pagesim.sim.serving.config import ServingConfig
+
+DEFAULTS = {field.name: field.default for field in fields(ServingConfig)}
+
+
+def _rule(flag: str, field: str, help: str, metavar: str | None = None) -> typer.models.OptionInfo:
+    return option(flag, help=f"{help} [default: {DEFAULTS[field]}]", metavar=metavar)
+
+
+def _switch(flag: str, help: str) -> typer.models.OptionInfo:
+    return option(flag, help=help)
+
+
+TokenBudget = Annotated[int | None, _rule("--token-budget", "token_budget", "Tokens computed in a step, at most.")]
+MaxNumSeqs = Annotated[int | None, _rule("--max-num-seqs", "max_num_seqs", "Sequences that run at once, at most.")]
+NoChunkedPrefill = Annotated[bool, _switch("--no-chunked-prefill", "Compute each prompt in one step.")]
+LongPrefillThreshold = Annotated[
+    int | None,
+    _rule("--long-prefill-threshold", "long_prefill_threshold", "Tokens of one prompt in a step, at most; 0: any."),
+]
+NoReserveFullIsl = Annotated[
+    bool, _switch("--no-reserve-full-isl", "Admit when the first chunk fits, not all that is known.")
+]
+Watermark = Annotated[
+    float | None, _rule("--watermark", "watermark", "Share of the blocks that an admission must leave free.")
+]
+PolicyName = Annotated[str | None, _rule("--policy", "policy", "Who comes first.", "fcfs|priority")]
+VictimRule = Annotated[
+    str | None,
+    _rule("--victim", "victim", "Who is put back when blocks run out.", "last|longest|shortest|fewest-blocks"),
+]
+PrefixCaching = Annotated[
+    bool, _switch("--prefix-caching", "Find blocks of equal beginnings again, by the trace's hash ids (paged).")
+]
+StepTimeForm = Annotated[
+    str | None,
+    option(
+        "--step-time",
+        metavar="FORM|PROFILE",
+        help="constant:S, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE, roofline:DEVICE:MODEL, or a profile, by name or "
+        f"file. [default: {REFERENCE_STEP_TIME}; with --device, its roofline]",
+    ),
+]
+Slo = Annotated[
+    str | None,
+    option("--slo", metavar="TERMS", help="Objectives that goodput counts by, like ttft<2s,tpot<50ms,e2e<30s."),
+]
+
+
+def queue_config(
+    pool: PoolConfig,
+    max_model_len: int,
+    rules: dict[str, Any],
+    step_time: str | None,
+    slo: str | None,
+    card: str | None,
+) -> QueueConfig:
+    """`rules`: what was said, by the names of ServingConfig. `card`: device and model of the pool, as a roofline has
+    them. Raises UsageError on what makes no sense, before anything is read or drawn.
+    """
+    from pagesim.sim.serving.slo import parse_slo
+    from pagesim.sim.serving.steptime import parse_step_time
+
+    form = step_time or (REFERENCE_STEP_TIME if card is None else f"roofline:{card}")
+    parse_step_time(form)
+    if slo is not None:
+        parse_slo(slo)
+    config = ServingConfig(num_blocks=pool.num_blocks, block_size=pool.block_size, max_model_len=max_model_len, **rules)
+    return QueueConfig(config, form, slo)
+
+
+def refuse_rules(said: dict[str, Any]) -> None:
+    """Raise UsageError if an option of serving was given, by the name of its field, where nothing waits."""
+    for name, value in said.items():
+        if value is not None:
+            flag = ("no-" if value is False else "") + name.replace("_", "-")
+            raise UsageError(f"--{flag} is of serving; accepted: together with --on-full queue")
