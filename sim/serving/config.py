@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pagesim.sim.errors import UsageError
 from pagesim.sim.pool import NOTE_POOL
-from pagesim.sim.trace import Ints
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pagesim.sim.trace import Ints
 
 Policy = Literal["fcfs", "priority"]
 PAGED = "paged"

@@ -18,7 +18,8 @@ from pagesim.sim.facts import FILE_NAME
 from pagesim.sim.reading import ReadOptions
 from pagesim.sim.result import SCHEMA, RunResult
 from pagesim.sim.run import expected_requests, run
-from pagesim.sim.summary import readings, sentences, setting
+from pagesim.sim.setting import setting
+from pagesim.sim.summary import readings, sentences
 from pagesim.sim.trace import Trace
 
 SMALL = RunConfig(
@@ -145,7 +146,8 @@ def test_every_kind_of_result_comes_back(config: RunConfig, tmp_path: Path) -> N
         assert allocator.occupied_at_refusal == sorted(allocator.occupied_at_refusal)
         total = allocator.used.mean + allocator.reserved.mean + allocator.internal.mean + allocator.free.mean
         assert total == pytest.approx(1, abs=1e-8)
-    assert len(sentences(result)) == len(result.allocators) and setting(result)["load"]
+    assert len(sentences(result)) == len(result.allocators)
+    assert setting(result.config, result.pool, result.trace)["load"]
     assert (readings(result) is None) == all(a.at_refusal is None for a in result.allocators.values())
 
 

@@ -83,7 +83,8 @@ def test_another_seed_gives_other_traces() -> None:
 
 def test_more_runs_keep_the_first_ones() -> None:
     few, many = run(SMALL), run(replace(SMALL, num_runs=6))
-    assert many.sha256[:3] == few.sha256 and len(set(many.sha256)) == 6
+    hashes = [replication["sha256"] for replication in many.trace.replications]
+    assert hashes[:3] == [r["sha256"] for r in few.trace.replications] and len(set(hashes)) == 6
     for name in SMALL.allocators:
         for mine, other in zip(few.measures[name], many.measures[name], strict=False):
             assert (mine.refused, mine.means.used[0]) == (other.refused, other.means.used[0])
@@ -121,7 +122,8 @@ def test_prompts_and_outputs_are_streams_of_their_own() -> None:
 
 def test_drawing_twice_from_one_seed_gives_the_same_traces() -> None:
     drawn = Drawn(SMALL)
-    assert [t.sha256() for t in drawn.traces()] == [t.sha256() for t in drawn.traces()] == run(SMALL).sha256
+    hashes = [replication["sha256"] for replication in run(SMALL).trace.replications]
+    assert [t.sha256() for t in drawn.traces()] == [t.sha256() for t in drawn.traces()] == hashes
 
 
 def test_fewer_requests_are_the_first_of_more() -> None:

@@ -196,9 +196,9 @@ def test_loads_set_the_rate() -> None:
     assert Load(1.3, "slot").rate_per_s(residence, m, 1059, 100) == pytest.approx(1.3 * 10 / 2.0)
     assert parse_load("0.5") == Load(0.5, "pool") and parse_load("moderate") == Load(1.18, "slot")
     assert default_requests(10.0, residence.mean_s(m)) == HORIZON_RESIDENCES * 20
-    assert default_requests(1e-9, residence, m) == 1
+    assert default_requests(1e-9, residence.mean_s(m)) == 1
     with pytest.raises(UsageError, match=r"asks for 3\.4e\+31 requests; accepted: up to"):
-        default_requests(1e30, residence, m)
+        default_requests(1e30, residence.mean_s(m))
 
 
 @pytest.mark.parametrize("text", ["", "huge", "0", "-1", "nan", "inf", "1,5", "Moderate"])

@@ -43,7 +43,8 @@ def test_contiguous(case, allocator):
         config = replace(config, allocator=allocator, max_model_len=longest)
         log = holds(trace, config, step_time, priority)
     except UsageError as refused:
-        assert "smaller than one sequence" in str(refused)
+        if "smaller than one sequence" not in str(refused):
+            raise
         return
     assert not len(log.preemptions)
 
