@@ -14,8 +14,10 @@ NONE = "-"
 
 
 def seconds(value: float) -> str:
-    """12.3 s or 45.6 ms, three digits."""
-    return f"{value:,.3g} s" if value >= 1 else f"{1000 * value:,.3g} ms"
+    """12.3 s or 45.6 ms: three digits, or all before the point."""
+    if value >= 100:
+        return f"{value:,.0f} s"
+    return f"{value:.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"
 
 
 def _rate(value: Interval | None) -> str:
