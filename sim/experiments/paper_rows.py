@@ -17,6 +17,7 @@ from pagesim.sim.experiments.paper import (
     SLOWER,
     SLOWER_SHAREGPT,
     PaperLoad,
+    batch_by_steps,
     paper_runs,
     shares_of,
 )
@@ -52,6 +53,7 @@ REMARKS = {
     (ALPACA.name, ORACLE, "batch"): f"{SPREAD} 15%.",
 }
 OF_PAGING = {
+    "token states": "The prompt, and half of the answer, of those that run.",
     "reservation": "Blocks are taken as tokens fill them.",
     "internal": "The tails of last blocks.",
     "external and others": "Free blocks.",
@@ -93,6 +95,7 @@ def _rows(load: PaperLoad, logs: Logs) -> list[Row]:
             rows += _system(load, system, shares)
         elif changed in CHANGED:
             rows += _changed(load, system, changed, shares)
+    rows.append(_by_steps(load, logs[PAGING]))
     return rows + _draws(load, found) if load is SHAREGPT else rows
 
 
@@ -100,7 +103,7 @@ def _lengths(load: PaperLoad, log: ServingLog) -> list[Row]:
     """What was drawn."""
     remark = "The shape is scaled to it; the rest is the luck of the draw, and pairs past the context left out."
     return [
-        Row(load.name, f"mean {what}", (published,), float(drawn.mean()), "tokens", Standing.FITTED, remark)
+        Row("lengths", f"mean {what}", (published,), float(drawn.mean()), "tokens", Standing.FITTED, remark)
         for what, published, drawn in (
             ("prompt", load.prompt_mean, log.prompt_tokens),
             ("answer", load.output_mean, log.output_tokens),
@@ -120,21 +123,26 @@ def _system(load: PaperLoad, system: str, shares: PoolShares) -> list[Row]:
     rows = [_row(load, system, *kind, "share") for kind in _kinds(load, system, shares)]
     rows.append(_row(load, system, "batch", load.batch[system], shares.batch, "requests"))
     waited = "Saturated: memory alone sets the batch." if shares.waited > 0.99 else "Not saturated: the rate sets it."
-    return [*rows, ours(load.name, f"{system}: time in which somebody waits", shares.waited, "share", waited)]
+    return [*rows, ours("waited", f"{system}: time in which somebody waits", shares.waited, "share", waited)]
+
+
+def _figure(unit: str) -> str:
+    """The paper's figures, in a word: shares of the pool (2), sequences in the batch (13)."""
+    return "batch" if unit == "requests" else "shares"
 
 
 def _row(load: PaperLoad, system: str, kind: str, published: float | None, value: float, unit: str) -> Row:
-    what, key = f"{system}: {kind}", (load.name, system, kind)
+    figure, what, key = _figure(unit), f"{system}: {kind}", (load.name, system, kind)
     if published is None:
-        return ours(load.name, what, value, unit, OF_PAGING[kind] if system == PAGING else "Not published.")
+        return ours(figure, what, value, unit, OF_PAGING[kind] if system == PAGING else "Not published.")
     if key in FITTED:
-        return Row(load.name, what, (published,), value, unit, Standing.FITTED, REMARKS[key])
+        return Row(figure, what, (published,), value, unit, Standing.FITTED, REMARKS[key])
     if (load.name, system) in BY_LENGTHS:
         remark = REMARKS.get(key, TAIL)
-        return Row(load.name, what, (published,), value, unit, Standing.UNKNOWN_LENGTH, remark)
+        return Row(figure, what, (published,), value, unit, Standing.UNKNOWN_LENGTH, remark)
     if published == 0:
-        return exact(load.name, what, published, value, unit, REMARKS[key])
-    return held_out(load.name, what, (published,), value, unit, REMARKS.get(key, "Nothing was fitted on it."))
+        return exact(figure, what, published, value, unit, REMARKS[key])
+    return held_out(figure, what, (published,), value, unit, REMARKS.get(key, "Nothing was fitted on it."))
 
 
 def _changed(load: PaperLoad, system: str, changed: str, shares: PoolShares) -> list[Row]:
@@ -142,10 +150,20 @@ def _changed(load: PaperLoad, system: str, changed: str, shares: PoolShares) -> 
     kinds = [kind for kind in _kinds(load, system, shares) if kind[0] in (KINDS[0], KINDS[3])]
     values = [*((*kind, "share") for kind in kinds), ("batch", load.batch[system], shares.batch, "requests")]
     return [
-        Row(load.name, f"{system}, {changed}: {kind}", (published,), value, unit, Standing.TRIED, CHANGED[changed])
+        Row(_figure(unit), f"{system}, {changed}: {kind}", (published,), value, unit, Standing.TRIED, CHANGED[changed])
         for kind, published, value, unit in values
         if published is not None
     ]
+
+
+def _by_steps(load: PaperLoad, log: ServingLog) -> Row:
+    """Another way of counting."""
+    remark = (
+        "Prompts in steps of their own, as the paper's engine computed them: brings one of the two loads nearer, and "
+        "takes the other away by half, so it is not the reason."
+    )
+    what, published = f"{PAGING}, counted by steps: batch", (load.batch[PAGING],)
+    return Row("batch", what, published, batch_by_steps(log), "requests", Standing.TRIED, remark)
 
 
 def _draws(load: PaperLoad, found: Mapping[str, PoolShares]) -> list[Row]:
@@ -161,5 +179,5 @@ def _draws(load: PaperLoad, found: Mapping[str, PoolShares]) -> list[Row]:
             for word, value in (("least", min(values)), ("most", max(values))):
                 remark = f"{len(others)} other draws of the same lengths."
                 what = f"{system}, other draws: {word} {kind}"
-                rows.append(Row(load.name, what, (published,), value, unit, Standing.TRIED, remark))
+                rows.append(Row(_figure(unit), what, (published,), value, unit, Standing.TRIED, remark))
     return rows
