@@ -1,4 +1,7 @@
-"""The buddy system: a request gets a power of two of slots, halved out of larger ones (the literature's Orca Pow2)."""
+"""The buddy system: a request gets a power of two of slots, halved out of larger ones.
+
+That is Orca (Oracle) in the PagedAttention paper: the true length, placed by a buddy system. Orca (Pow2) is in `orca`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m pagesim.sim.experiments [NAME ...]`: the note's figures beside ours. The rest of the names: all."""
+"""`python -m pagesim.sim.experiments [NAME ...]`: published figures beside ours. No name: all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 
 from rich.console import Console
 
+from pagesim.sim.console import progress
 from pagesim.sim.errors import PagesimError
 from pagesim.sim.experiments.catalogue import EXPERIMENTS, experiment, refitted_profile
 from pagesim.sim.experiments.experiment import Experiment
@@ -24,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
         if asked.refit:
             print(dumps(refitted_profile().as_json()))
             return 0
-        done = [(one, one.run()) for one in map(experiment, asked.names or EXPERIMENTS)]
+        done = _run([experiment(name) for name in asked.names or EXPERIMENTS])
     except PagesimError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -39,9 +40,14 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _run(chosen: list[Experiment]) -> list[tuple[Experiment, list[Row]]]:
+    with progress("serving", sum(one.num_requests for one in chosen)) as advance:
+        return [(one, one.run(advance)) for one in chosen]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m pagesim.sim.experiments", description="The note's figures beside ours."
+        prog="python -m pagesim.sim.experiments", description="Published figures beside ours."
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"default all: {', '.join(EXPERIMENTS)}")
     form = parser.add_mutually_exclusive_group()

@@ -1,4 +1,4 @@
-"""The experiments by name."""
+"""The experiments by name: the note's, on the machine that the note is about, and the PagedAttention paper's."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pagesim.sim.experiments.cold_warm import cold_warm
 from pagesim.sim.experiments.experiment import Experiment
 from pagesim.sim.experiments.fit import fit_profile
 from pagesim.sim.experiments.n8 import n8
+from pagesim.sim.experiments.paper import paper_machine
+from pagesim.sim.experiments.paper_rows import paper_alpaca, paper_sharegpt
 from pagesim.sim.experiments.profile import Profile, reference_profile
 from pagesim.sim.experiments.quarter_pool import quarter_pool
 from pagesim.sim.experiments.row import Row
@@ -19,7 +21,9 @@ from pagesim.sim.experiments.t4 import t4_measurements, t4_profile
 from pagesim.sim.experiments.thrash import thrash
 from pagesim.sim.serving.steptime import StepTime
 
-EXPERIMENTS: dict[str, Callable[[StepTime], Experiment]] = {
+Make = Callable[[StepTime], Experiment]
+
+NOTE: dict[str, Make] = {
     "starved": starved,
     "unstarved": unstarved,
     "starved-cached": starved_cached,
@@ -30,13 +34,17 @@ EXPERIMENTS: dict[str, Callable[[StepTime], Experiment]] = {
     "salts": salts,
     "thrash": thrash,
 }
+PAPER: dict[str, Make] = {"paper-sharegpt": paper_sharegpt, "paper-alpaca": paper_alpaca}
+EXPERIMENTS = NOTE | PAPER
 
 
 def experiment(name: str, step_time: StepTime | None = None) -> Experiment:
     """An experiment by name, by default on the machine it was measured on. Raises UsageError on an unknown name."""
     if name not in EXPERIMENTS:
         raise UsageError(f"experiment '{name}'; accepted: {', '.join(EXPERIMENTS)}")
-    return EXPERIMENTS[name](step_time or reference_profile().coefficients)
+    if step_time is None:
+        step_time = paper_machine() if name in PAPER else reference_profile().coefficients
+    return EXPERIMENTS[name](step_time)
 
 
 def run_experiment(name: str, step_time: StepTime | None = None) -> list[Row]:
@@ -47,4 +55,4 @@ def run_experiment(name: str, step_time: StepTime | None = None) -> list[Row]:
 def refitted_profile() -> Profile:
     """The reference profile, fitted again from the note's figures, with the figures that were held out."""
     step_time = fit_profile(t4_measurements())
-    return t4_profile([row for name in EXPERIMENTS for row in run_experiment(name, step_time)])
+    return t4_profile([row for name in NOTE for row in run_experiment(name, step_time)])

@@ -9,7 +9,7 @@ from typing import Any
 from pagesim.sim.experiments.row import Row
 from pagesim.sim.serving.config import ServingConfig
 from pagesim.sim.serving.log import ServingLog
-from pagesim.sim.serving.server import serve
+from pagesim.sim.serving.server import OnProgress, serve
 from pagesim.sim.serving.steptime import StepTime
 from pagesim.sim.trace import Trace
 
@@ -24,9 +24,9 @@ class Run:
     config: ServingConfig
     step_time: StepTime
 
-    def serve(self) -> ServingLog:
-        """Serve it."""
-        return serve(self.trace, self.config, self.step_time)
+    def serve(self, on_progress: OnProgress | None = None) -> ServingLog:
+        """Serve it; `on_progress` as in `server.serve`."""
+        return serve(self.trace, self.config, self.step_time, on_progress=on_progress)
 
     def with_step_time(self, step_time: StepTime) -> Run:
         """The same run on another machine."""
@@ -50,9 +50,14 @@ class Experiment:
     runs: Mapping[str, Run]
     rows: Callable[[Logs], list[Row]]
 
-    def run(self) -> list[Row]:
-        """Serve every run; the rows."""
-        return self.rows({name: run.serve() for name, run in self.runs.items()})
+    def run(self, on_progress: OnProgress | None = None) -> list[Row]:
+        """Serve every run; the rows. `on_progress` is told of requests that have finished."""
+        return self.rows({name: run.serve(on_progress) for name, run in self.runs.items()})
+
+    @property
+    def num_requests(self) -> int:
+        """Requests of all runs."""
+        return sum(len(run.trace) for run in self.runs.values())
 
 
 def makespan_s(log: ServingLog) -> float:

@@ -19,6 +19,7 @@ class Standing(StrEnum):
     HELD_OUT = "held out"  # nothing was fitted on it
     NOT_EXPLAINED = "not explained"  # held out, and off by more than EXPLAINED_WITHIN
     UNKNOWN_LENGTH = "depends on an unknown length"  # the note does not say how long the prompts or answers were
+    TRIED = "tried"  # one assumption was changed to see what a difference hangs on
     OURS = "ours alone"  # nothing was published
 
 

@@ -14,11 +14,14 @@ HEAD = ("figure", "what", "published", "ours", "difference", "standing")
 
 
 def number(value: float, unit: str) -> str:
-    """Counts in full and rates rounded to one, shares in percent, ratios to a thousandth, times to four digits."""
+    """Counts in full and rates rounded to one, shares in percent, mean batches to a hundredth, ratios to a thousandth,
+    times to four digits."""
     if unit in ("", "tokens", "tokens/s"):
         return f"{value:,.0f}"
     if unit == "share":
         return f"{value:.1%}"
+    if unit == "requests":
+        return f"{value:,.2f}"
     return f"{value:.3f}" if unit == "ratio" else f"{value:.4g}"
 
 

@@ -130,6 +130,22 @@ class BuddyModel(SlotModel):
         return max((size for _, size in self.buddies()), default=0)
 
 
+class OrcaPow2Model(BuddyModel):
+    """What is still to come is made a power of two first; the whole is bounded by the context, or by the pool alone."""
+
+    bounded = True
+
+    def permitted(self, tokens: int, final_tokens: int) -> list[Slots]:
+        coming = next(size for size in [0, *(1 << bit for bit in range(20))] if size >= final_tokens - tokens)
+        largest = max(1 << bit for bit in range(20) if 1 << bit <= len(self.slots))
+        most = min(largest, self.max_model_len) if self.bounded else largest
+        return super().permitted(tokens, min(tokens + coming, most))
+
+
+class OrcaPow2UnboundedModel(OrcaPow2Model):
+    bounded = False
+
+
 class PagedModel(SlotModel):
     """Any free blocks, as many as the tokens fill; the rest of the last block comes with them."""
 
@@ -153,6 +169,8 @@ def model_of(name: str, capacity: int, max_model_len: int, block_size: int) -> S
     """The model of a built-in allocator."""
     kind, *rest = name.split(":")
     pool = capacity, max_model_len, block_size
+    if kind == "pagesim.sim.allocators.orca":
+        return {"OrcaPow2": OrcaPow2Model, "OrcaPow2Unbounded": OrcaPow2UnboundedModel}[rest[0]](*pool)
     if kind == "exact-fit":
         return ExactFitModel(rest[0] if rest else "first", "compact" in rest, *pool)
     return {"reservation": ReservationModel, "buddy": BuddyModel, "paged": PagedModel}[kind](*pool)

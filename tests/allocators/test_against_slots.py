@@ -12,6 +12,7 @@ from slot_models import ExactFitModel, PagedModel, SlotModel, model_of
 
 from pagesim.sim.allocators import AnyAllocator, OracleAllocator, Pool, allocator_class, builtin_names
 
+ORCA = "pagesim.sim.allocators.orca:Orca"
 SEQUENCES = settings(max_examples=500, deadline=None, derandomize=True)
 
 
@@ -133,7 +134,7 @@ def both(name: str, pool: Pool) -> Pair:
     return Pair(allocator_class(name)(pool), model_of(name, pool.capacity_tokens, pool.max_model_len, pool.block_size))
 
 
-@pytest.mark.parametrize("name", builtin_names())
+@pytest.mark.parametrize("name", [*builtin_names(), f"{ORCA}Pow2", f"{ORCA}Pow2Unbounded"])
 @SEQUENCES
 @given(pools(), sequences())
 def test_same_decisions_addresses_and_account_as_a_list_of_slots(name: str, pool: Pool, steps: list[Step]) -> None:

@@ -34,7 +34,8 @@ Scenario = Annotated[
         "--scenario",
         metavar="NAME|FILE",
         help="Serving instead, by vLLM's rules: an experiment of the note (starved, unstarved, starved-cached, "
-        "quarter-pool, shared-prefix, cold-warm, n8, salts, thrash), or a recording of its scheduler.",
+        "quarter-pool, shared-prefix, cold-warm, n8, salts, thrash), of the PagedAttention paper (paper-sharegpt, "
+        "paper-alpaca), or a recording of its scheduler.",
     ),
 ]
 Steps = Annotated[

@@ -1,4 +1,4 @@
-"""`pagesim run --scenario`: an experiment of the note by name, or a recording of vLLM's scheduler, served again."""
+"""`pagesim run --scenario`: an experiment by name, or a recording of vLLM's scheduler, served again."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def run_scenario(name: str, steps: Path | None, as_json: bool) -> None:
 def _experiment(name: str, path: Path | None, as_json: bool) -> None:
     from rich.console import Console
 
+    from pagesim.sim.console import progress
     from pagesim.sim.experiments.catalogue import experiment
     from pagesim.sim.experiments.table import print_table
     from pagesim.sim.jsontext import dumps
@@ -42,7 +43,8 @@ def _experiment(name: str, path: Path | None, as_json: bool) -> None:
     from pagesim.sim.serving.steps import steps, write_steps
 
     chosen = experiment(name)
-    rows = chosen.run()
+    with progress("serving", chosen.num_requests) as advance:
+        rows = chosen.run(advance)
     if path is not None:
         run = next(iter(chosen.runs.values()))  # the first is what the experiment is named for
         write_steps(path, steps(serve(run.trace, run.config, run.step_time)))
