@@ -51,6 +51,16 @@ def test_the_table_of_the_readme_is_what_the_main_job_prints(tmp_path: Path) -> 
     assert [line for line in wanted if line not in printed] == []
 
 
+def test_the_table_of_the_queue_is_what_its_command_prints(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "queue.md").read_text()
+    (command,), (shown,) = (blocks(page, language) for language in ("sh", "text"))
+    done = call(["-m", "pagesim", *shlex.split(command)[1:], "--no-html"], tmp_path)
+    printed = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    wanted = [" ".join(line.split()) for line in shown.splitlines()]
+    assert len(wanted) == 15
+    assert [line for line in wanted if line not in printed] == []
+
+
 def test_the_allocator_of_the_docs_runs_beside_the_others(tmp_path: Path) -> None:
     (code,) = blocks((ROOT / "docs" / "allocators.md").read_text(), "python")
     (tmp_path / "halves.py").write_text(code)
