@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Policy = Literal["fcfs", "priority"]
 PAGED = "paged"
+Evict = Literal["lru", "fifo", "random", "optimal"]
 Victim = Literal["last", "longest", "shortest", "fewest-blocks"]
 
 
@@ -28,7 +29,9 @@ class ServingConfig:
     `num_blocks` that an admission must leave free while something runs. `policy` "priority" serves the least priority
     number first, and preempts the greatest. `victim` other than "last" is a what-if that no engine measured has; with
     "priority" it must stay "last". `allocator` other than "paged" gives each sequence one run of slots for its whole
-    answer, out of as many slots as the usable blocks have.
+    answer, out of as many slots as the usable blocks have. `evict`: which free block that prefix caching could still
+    find is taken when no plain one is left: the least recently freed; the one that could be found first, `fifo`; any,
+    drawn with `evict_seed`; or the one that is asked for last, `optimal` (see ranking.FutureUse).
 
     Raises UsageError on values that make no sense.
     """
@@ -46,6 +49,8 @@ class ServingConfig:
     policy: Policy = "fcfs"
     victim: Victim = "last"
     allocator: str = PAGED
+    evict: Evict = "lru"
+    evict_seed: int = 0
 
     def __post_init__(self) -> None:
         for flag, value, low in (
@@ -55,6 +60,7 @@ class ServingConfig:
             ("--max-num-seqs", self.max_num_seqs, 1),
             ("--max-model-len", self.max_model_len, 2),
             ("--long-prefill-threshold", self.long_prefill_threshold, 0),
+            ("--evict-seed", self.evict_seed, 0),
         ):
             if value < low:
                 raise UsageError(f"{flag} {value}; accepted: {low} or more")
@@ -65,6 +71,7 @@ class ServingConfig:
         for flag, word, accepted in (
             ("--policy", self.policy, get_args(Policy)),
             ("--victim", self.victim, get_args(Victim)),
+            ("--evict", self.evict, get_args(Evict)),
         ):
             if word not in accepted:
                 raise UsageError(f"{flag} {word}; accepted: {', '.join(accepted)}")
@@ -76,6 +83,8 @@ class ServingConfig:
             raise UsageError(
                 f"--prefix-caching with --allocator {self.allocator}; accepted: paged, whose blocks can be shared"
             )
+        if self.evict != "lru" and not self.prefix_caching:
+            raise UsageError(f"--evict {self.evict} without --prefix-caching: nothing is kept; accepted: both")
         if self.long_prefill_threshold and not self.chunked_prefill:
             raise UsageError(
                 f"--long-prefill-threshold {self.long_prefill_threshold} and --no-chunked-prefill: a threshold cuts "

@@ -13,9 +13,11 @@ from pagesim.sim.serving.chains import HashChains
 from pagesim.sim.serving.config import PAGED, ServingConfig
 from pagesim.sim.serving.contiguous import ContiguousPool
 from pagesim.sim.serving.engine import Engine
+from pagesim.sim.serving.eviction import RandomQueue, RankedQueue
 from pagesim.sim.serving.log import ServingLog
 from pagesim.sim.serving.pool import BlockPool, CountingPool
 from pagesim.sim.serving.prefix_pool import PrefixPool
+from pagesim.sim.serving.ranking import FirstIn, FutureUse
 from pagesim.sim.serving.record import Record
 from pagesim.sim.serving.requests import Requests
 from pagesim.sim.serving.running import Running
@@ -52,7 +54,11 @@ def serve(
     requests = Requests(trace, config, priority, longest)
     record = Record.of(len(trace))
     running = Running(requests.last_pass, config.block_size if allocator is None else None)
-    pool = _block_pool(trace, config) if allocator is None else ContiguousPool(allocator, requests.final)
+    pool = (
+        _block_pool(trace, config, requests, running)
+        if allocator is None
+        else ContiguousPool(allocator, requests.final)
+    )
     scheduler = Scheduler(config, requests, running, _waiting(requests, config), pool, record)
     engine = Engine(scheduler, step_time)
     _Clock(engine, on_progress, Audit(scheduler) if check else None).run()
@@ -66,10 +72,19 @@ def _waiting(requests: Requests, config: ServingConfig) -> Waiting:
     return Waiting(requests.servable, requests.arrival_s)
 
 
-def _block_pool(trace: Trace, config: ServingConfig) -> BlockPool:
-    if config.prefix_caching:
-        return PrefixPool(config.usable_blocks, config.block_size, HashChains(trace, config.block_size))
-    return CountingPool(config.usable_blocks, config.block_size)
+def _block_pool(trace: Trace, config: ServingConfig, requests: Requests, running: Running) -> BlockPool:
+    usable, size = config.usable_blocks, config.block_size
+    if not config.prefix_caching:
+        return CountingPool(usable, size)
+    chains = HashChains(trace, size)
+    if config.evict == "lru":
+        return PrefixPool(usable, size, chains)
+    if config.evict == "random":
+        return PrefixPool(usable, size, chains, RandomQueue(usable, config.evict_seed))
+    queue = RankedQueue(usable)
+    fifo = config.evict == "fifo"
+    ranking = FirstIn(queue, running, size) if fifo else FutureUse(queue, chains, requests, size)
+    return PrefixPool(usable, size, chains, queue, ranking)
 
 
 def _allocator(config: ServingConfig) -> AnyAllocator:

@@ -10,6 +10,7 @@ from pagesim.sim.serving.config import ServingConfig
 from pagesim.sim.serving.steptime import ConstantStep, LinearStep
 from pagesim.sim.trace import HashIds, Labels, Trace
 
+EVICT = ("lru", "lru", "lru", "fifo", "random", "optimal")
 VICTIMS = ("last", "last", "last", "longest", "shortest", "fewest-blocks")
 
 
@@ -56,7 +57,11 @@ def configs(draw, trace, **fixed):
         "policy": policy,
         "victim": "last" if policy == "priority" else draw(st.sampled_from(VICTIMS)),
     }
-    return ServingConfig(**{**options, **fixed})
+    options.update(fixed)
+    if options["prefix_caching"]:
+        options.setdefault("evict", draw(st.sampled_from(EVICT)))
+        options["evict_seed"] = draw(st.integers(0, 3))
+    return ServingConfig(**options)
 
 
 step_times = st.one_of(

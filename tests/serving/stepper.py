@@ -6,8 +6,11 @@ the step-time model and the trace. Slow on purpose.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from pagesim.sim.serving.config import ServingConfig
 from pagesim.sim.serving.steptime import StepTime
@@ -50,6 +53,7 @@ INTERNED: dict[Any, int] = {}
 class Block:
     references: int = 0
     hash: Any = None
+    inserted: int = 0  # when it got its hash, by count
 
 
 class Pool:
@@ -58,9 +62,30 @@ class Pool:
         self.blocks = [Block() for _ in range(config.num_blocks - 1)]
         self.free = list(self.blocks)
         self.cached: dict[Any, list[Block]] = {}
+        self.evict, self.rng, self.inserted = config.evict, np.random.default_rng(config.evict_seed), 0
+        self.next_use: Any = None  # of a hash: how far off, told by who knows the requests
+
+    def pick(self) -> Block:
+        """The next free block: plain ones stand in front, those with a hash in the order in which they were freed."""
+        if self.free[0].hash is None or self.evict == "lru":
+            return self.free[0]
+        if self.evict == "fifo":
+            return min(self.free, key=lambda block: block.inserted)
+        if self.evict == "random":
+            return self.free[int(self.rng.random() * len(self.free))]
+        return max(self.free, key=lambda block: self.next_use(block.hash))
+
+    def unfree(self, block: Block) -> None:
+        if self.evict == "random" and block.hash is not None:  # the last takes its place
+            place, last = self.free.index(block), self.free.pop()
+            if last is not block:
+                self.free[place] = last
+        else:
+            self.free.remove(block)
 
     def allocate(self) -> Block:
-        block = self.free.pop(0)
+        block = self.pick()
+        self.unfree(block)
         if block.hash is not None:
             copies = self.cached[block.hash]
             copies.remove(block)
@@ -98,6 +123,8 @@ class Pool:
                 block = request.table[number]
                 if block.hash is None:
                     block.hash = request.hash_of(number, self.size)
+                    self.inserted += 1
+                    block.inserted = self.inserted
                     self.cached.setdefault(block.hash, []).append(block)
 
     def check(self, running: list[Request]) -> None:
@@ -125,6 +152,14 @@ class Stepper:
              "prefix_hits_first", "prefix_queries_return", "prefix_hits_return"), 0
         )  # fmt: skip
         self.now = 0.0
+        self.admitting: Request | None = None
+        self.pool.next_use = self.next_use
+
+    def next_use(self, block_hash: Any) -> float:
+        """0: of somebody who waits to come back; else how many arrivals off."""
+        hashes = [(r, {r.hash_of(k, self.pool.size) for k in range((len(r.tokens) - 1) // self.pool.size)})
+                  for r in self.waiting + self.coming if r is not self.admitting]  # fmt: skip
+        return min((0 if r.returns else 1 + r.row for r, ahead in hashes if block_hash in ahead), default=math.inf)
 
     def request(self, row: int, priority: list[int] | None) -> Request:
         trace = self.trace
@@ -238,9 +273,11 @@ class Stepper:
             return None
         for block in found:
             if block.references == 0:
-                pool.free.remove(block)
+                pool.unfree(block)
             block.references += 1
+        self.admitting = request
         request.table = found + [pool.allocate() for _ in range(-(-(hit + new) // c.block_size) - len(found))]
+        self.admitting = None
         request.computed = hit
         pool.hash_full(request, hit + new)
         self.grants[request] = new
