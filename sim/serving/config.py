@@ -29,7 +29,8 @@ class ServingConfig:
     `num_blocks` that an admission must leave free while something runs. `policy` "priority" serves the least priority
     number first, and preempts the greatest. `victim` other than "last" is a what-if that no engine measured has; with
     "priority" it must stay "last". `allocator` other than "paged" gives each sequence one run of slots for its whole
-    answer, out of as many slots as the usable blocks have. `evict`: which free block that prefix caching could still
+    answer, out of as many slots as the usable blocks have. `prefix_match_unit`: tokens of which a match is a multiple,
+    so that it may end inside a block, which is then copied (see `fine_pool`); 0: whole blocks. `evict`: which free block that prefix caching could still
     find is taken when no plain one is left: the least recently freed; the one that could be found first, `fifo`; any,
     drawn with `evict_seed`; or the one that is asked for last, `optimal` (see ranking.FutureUse).
 
@@ -49,6 +50,7 @@ class ServingConfig:
     policy: Policy = "fcfs"
     victim: Victim = "last"
     allocator: str = PAGED
+    prefix_match_unit: int = 0
     evict: Evict = "lru"
     evict_seed: int = 0
 
@@ -60,6 +62,7 @@ class ServingConfig:
             ("--max-num-seqs", self.max_num_seqs, 1),
             ("--max-model-len", self.max_model_len, 2),
             ("--long-prefill-threshold", self.long_prefill_threshold, 0),
+            ("--prefix-match-unit", self.prefix_match_unit, 0),
             ("--evict-seed", self.evict_seed, 0),
         ):
             if value < low:
@@ -82,6 +85,16 @@ class ServingConfig:
         if self.allocator != PAGED and self.prefix_caching:
             raise UsageError(
                 f"--prefix-caching with --allocator {self.allocator}; accepted: paged, whose blocks can be shared"
+            )
+        if self.prefix_match_unit and not self.prefix_caching:
+            raise UsageError(
+                f"--prefix-match-unit {self.prefix_match_unit} without --prefix-caching: nothing is matched; accepted: "
+                "both"
+            )
+        if self.prefix_match_unit and self.block_size % self.prefix_match_unit:
+            raise UsageError(
+                f"--prefix-match-unit {self.prefix_match_unit}; accepted: 0 for whole blocks, or what divides the "
+                f"block size of {self.block_size}"
             )
         if self.evict != "lru" and not self.prefix_caching:
             raise UsageError(f"--evict {self.evict} without --prefix-caching: nothing is kept; accepted: both")

@@ -100,7 +100,7 @@ class RankedQueue:
 
     def take(self, count: int) -> Ints:
         """The first by rank."""
-        taken = []
+        taken: list[int] = []
         while len(taken) < count:
             rank, since, slot = heappop(self._heap)
             if self._since[slot] == since and self.rank[slot] == rank:

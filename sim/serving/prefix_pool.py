@@ -77,7 +77,7 @@ class PrefixPool:
         """A hit block that lay in the free list leaves it; one that a live sequence holds costs nothing."""
         if self.asked(row, whole, hit) > self.free - spare:
             return False
-        found = self._found if hit else NO_KEYS
+        found = self._found[: hit // self._size]
         if self._ranking is not None:
             self._ranking.placed(row, len(found))
         idle = found[self._references[found] == 0]
@@ -87,13 +87,14 @@ class PrefixPool:
             self.shared_tokens += (len(found) - len(idle)) * self._size
             self._references[found] += 1
         self._table[row] = found
-        self.extend(row, hit, computed)
+        self.extend(row, len(found) * self._size, computed)
         return True
 
     def asked(self, row: int, whole: int, hit: int) -> int:
         """Whole blocks, less those found that live sequences hold."""
-        shared = int((self._references[self._found] > 0).sum()) if hit else 0
-        self.at_stake = len(self._found) - shared if hit else 0
+        found = self._found[: hit // self._size]
+        shared = int((self._references[found] > 0).sum()) if hit else 0
+        self.at_stake = len(found) - shared
         return -(-whole // self._size) - shared
 
     def missing(self, before: int, computed: int) -> int:
@@ -179,7 +180,10 @@ class PrefixPool:
         return self._no_hash[self._num_no_hash : self._num_no_hash + count].copy()
 
     def _insert(self, row: int, first: int, keys: Ints) -> Ints:
-        """Give blocks of `row`, from number `first` on, their hashes; their slots. Where there are copies already, these stay the ones that are found."""
+        """Give blocks of `row`, from number `first` on, their hashes; their slots.
+
+        Where there are copies already, these stay the ones that are found.
+        """
         self._grow_keys()
         slots = self._slots(len(keys))
         self._key[slots] = keys

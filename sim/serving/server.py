@@ -13,11 +13,12 @@ from pagesim.sim.serving.chains import HashChains
 from pagesim.sim.serving.config import PAGED, ServingConfig
 from pagesim.sim.serving.contiguous import ContiguousPool
 from pagesim.sim.serving.engine import Engine
-from pagesim.sim.serving.eviction import RandomQueue, RankedQueue
+from pagesim.sim.serving.eviction import EvictionQueue, RandomQueue, RankedQueue
+from pagesim.sim.serving.fine_pool import FinePool
 from pagesim.sim.serving.log import ServingLog
 from pagesim.sim.serving.pool import BlockPool, CountingPool
 from pagesim.sim.serving.prefix_pool import PrefixPool
-from pagesim.sim.serving.ranking import FirstIn, FutureUse
+from pagesim.sim.serving.ranking import FirstIn, FutureUse, Ranking
 from pagesim.sim.serving.record import Record
 from pagesim.sim.serving.requests import Requests
 from pagesim.sim.serving.running import Running
@@ -77,14 +78,23 @@ def _block_pool(trace: Trace, config: ServingConfig, requests: Requests, running
     if not config.prefix_caching:
         return CountingPool(usable, size)
     chains = HashChains(trace, size)
-    if config.evict == "lru":
-        return PrefixPool(usable, size, chains)
-    if config.evict == "random":
-        return PrefixPool(usable, size, chains, RandomQueue(usable, config.evict_seed))
-    queue = RankedQueue(usable)
-    fifo = config.evict == "fifo"
-    ranking = FirstIn(queue, running, size) if fifo else FutureUse(queue, chains, requests, size)
+    queue, ranking = _eviction(config, requests, running, chains)
+    if config.prefix_match_unit and trace.hash_ids is not None:
+        return FinePool((usable, size), config.prefix_match_unit, trace, chains, requests, running, queue, ranking)
     return PrefixPool(usable, size, chains, queue, ranking)
+
+
+def _eviction(
+    config: ServingConfig, requests: Requests, running: Running, chains: HashChains
+) -> tuple[EvictionQueue | None, Ranking | None]:
+    if config.evict == "lru":
+        return None, None
+    if config.evict == "random":
+        return RandomQueue(config.usable_blocks, config.evict_seed), None
+    queue = RankedQueue(config.usable_blocks)
+    if config.evict == "fifo":
+        return queue, FirstIn(queue, running, config.block_size)
+    return queue, FutureUse(queue, chains, requests, config.block_size)
 
 
 def _allocator(config: ServingConfig) -> AnyAllocator:

@@ -61,6 +61,8 @@ def configs(draw, trace, **fixed):
     if options["prefix_caching"]:
         options.setdefault("evict", draw(st.sampled_from(EVICT)))
         options["evict_seed"] = draw(st.integers(0, 3))
+        units = [unit for unit in range(options["block_size"]) if not unit or options["block_size"] % unit == 0]
+        options.setdefault("prefix_match_unit", draw(st.sampled_from([0, *units])))
     return ServingConfig(**options)
 
 

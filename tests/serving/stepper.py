@@ -42,11 +42,15 @@ class Request:
             parent = self.hashes[-1] if self.hashes else None
             extras = (self.adapter, self.salt if k == 0 else None)
             key = (parent, tuple(self.tokens[k * size : (k + 1) * size]), extras)
-            self.hashes.append(INTERNED.setdefault(key, len(INTERNED)))
+            if key not in INTERNED:
+                INTERNED[key] = len(CONTENTS)
+                CONTENTS.append(key)
+            self.hashes.append(INTERNED[key])
         return self.hashes[number]
 
 
 INTERNED: dict[Any, int] = {}
+CONTENTS: list[Any] = []  # by hash: (hash of the block before, tokens, extras)
 
 
 @dataclass(eq=False)
@@ -62,6 +66,7 @@ class Pool:
         self.blocks = [Block() for _ in range(config.num_blocks - 1)]
         self.free = list(self.blocks)
         self.cached: dict[Any, list[Block]] = {}
+        self.unit = config.prefix_match_unit
         self.evict, self.rng, self.inserted = config.evict, np.random.default_rng(config.evict_seed), 0
         self.next_use: Any = None  # of a hash: how far off, told by who knows the requests
 
@@ -116,6 +121,23 @@ class Pool:
                     break
                 found.append(copies[0])
         return found
+
+    def match(self, request: Request, found: list[Block]) -> int:
+        """Tokens that are found: those blocks, and what the next has in common with any that can be found."""
+        number = len(found)
+        start = number * self.size
+        if not self.unit:
+            return start
+        before = request.hash_of(number - 1, self.size) if number else None
+        extras = (request.adapter, None if number else request.salt)
+        best = 0
+        for parent, tokens, others in map(CONTENTS.__getitem__, self.cached):
+            if (parent, others) == (before, extras):
+                for common, (theirs, ours) in enumerate(zip(tokens, request.tokens[start:], strict=False), 1):
+                    if theirs != ours:
+                        break
+                    best = max(best, common)
+        return max(start, min(start + best, len(request.tokens) - 1) // self.unit * self.unit)
 
     def hash_full(self, request: Request, computed: int) -> None:
         if self.caching:
@@ -257,7 +279,7 @@ class Stepper:
     def admit(self, request: Request) -> int | None:
         c, pool = self.config, self.pool
         found = pool.lookup(request)
-        hit = len(found) * c.block_size
+        hit = pool.match(request, found)
         new = len(request.tokens) - hit
         if c.long_prefill_threshold:
             new = min(new, c.long_prefill_threshold)
