@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 Policy = Literal["fcfs", "priority"]
 PAGED = "paged"
 Evict = Literal["lru", "fifo", "random", "optimal"]
+Preempt = Literal["recompute", "swap"]
 Victim = Literal["last", "longest", "shortest", "fewest-blocks"]
 
 
@@ -33,6 +35,8 @@ class ServingConfig:
     so that it may end inside a block, which is then copied (see `fine_pool`); 0: whole blocks. `evict`: which free block that prefix caching could still
     find is taken when no plain one is left: the least recently freed; the one that could be found first, `fifo`; any,
     drawn with `evict_seed`; or the one that is asked for last, `optimal` (see ranking.FutureUse).
+    `preempt`: a victim is computed again, or with "swap" its blocks go to `host_blocks` blocks of host memory, over a
+    link of `host_bandwidth_bytes_per_s`, at `bytes_per_token` of the KV cache, and come back (see `host`).
 
     Raises UsageError on values that make no sense.
     """
@@ -53,6 +57,10 @@ class ServingConfig:
     prefix_match_unit: int = 0
     evict: Evict = "lru"
     evict_seed: int = 0
+    preempt: Preempt = "recompute"
+    host_blocks: int | None = None
+    host_bandwidth_bytes_per_s: float | None = None
+    bytes_per_token: int | None = None
 
     def __post_init__(self) -> None:
         for flag, value, low in (
@@ -75,6 +83,7 @@ class ServingConfig:
             ("--policy", self.policy, get_args(Policy)),
             ("--victim", self.victim, get_args(Victim)),
             ("--evict", self.evict, get_args(Evict)),
+            ("--preempt", self.preempt, get_args(Preempt)),
         ):
             if word not in accepted:
                 raise UsageError(f"{flag} {word}; accepted: {', '.join(accepted)}")
@@ -86,6 +95,7 @@ class ServingConfig:
             raise UsageError(
                 f"--prefix-caching with --allocator {self.allocator}; accepted: paged, whose blocks can be shared"
             )
+        self._check_host()
         if self.prefix_match_unit and not self.prefix_caching:
             raise UsageError(
                 f"--prefix-match-unit {self.prefix_match_unit} without --prefix-caching: nothing is matched; accepted: "
@@ -102,6 +112,22 @@ class ServingConfig:
             raise UsageError(
                 f"--long-prefill-threshold {self.long_prefill_threshold} and --no-chunked-prefill: a threshold cuts "
                 "prompts; accepted: one of the two"
+            )
+
+    def _check_host(self) -> None:
+        for flag, value in (
+            ("--host-blocks", self.host_blocks),
+            ("--host-bandwidth-bytes-per-s", self.host_bandwidth_bytes_per_s),
+            ("--bytes-per-token", self.bytes_per_token),
+        ):
+            if (value is None) == (self.preempt == "swap"):
+                given = "is not given" if value is None else f"{value:g}"
+                raise UsageError(f"--preempt {self.preempt} and {flag} {given}; accepted: it goes with swap, and only there")
+            if value is not None and not 0 < value < math.inf:
+                raise UsageError(f"{flag} {value:g}; accepted: more than 0")
+        if self.preempt == "swap" and self.allocator != PAGED:
+            raise UsageError(
+                f"--preempt swap with --allocator {self.allocator}, which never preempts; accepted: --allocator paged"
             )
 
     @property

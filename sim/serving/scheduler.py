@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from pagesim.sim.serving.config import PAGED, ServingConfig
+from pagesim.sim.serving.host import Host
 from pagesim.sim.serving.pool import BlockPool
 from pagesim.sim.serving.record import Record, pack_admission, pack_chunk
 from pagesim.sim.serving.requests import Requests
@@ -35,7 +36,8 @@ class Scheduler:
     `tokens`, `prefill_pairs`, `contexts` and `sequences` are as in `StepTime.seconds`; `decodes` of the sequences get a
     token of their answer; among them `late` (rows) got none in the step before. `completing`: rows whose prompt, or
     recomputation, ends with this step, so that it samples a token of theirs. `quiet`: nothing but decoding happened, so
-    the step may be repeated. `blocks`: taken for decodes. `stop`: why nobody else was admitted. `asked`: blocks that
+    the step may be repeated. `host`: where victims go that are swapped out; `swapped`: those who are
+    there. `blocks`: taken for decodes. `stop`: why nobody else was admitted. `asked`: blocks that
     the head of the queue asked for in vain. `again_tokens`, `again_pairs`: of all, what had been computed before.
     """
 
@@ -47,9 +49,11 @@ class Scheduler:
         waiting: Waiting,
         pool: BlockPool,
         record: Record,
+        host: Host | None = None,
     ) -> None:
         self.config, self.requests, self.running, self.waiting = config, requests, running, waiting
         self.pool, self.record = pool, record
+        self.host, self.swapped = host, {} if host is None else host.tokens
         self.cap = config.long_prefill_threshold or config.max_model_len
         self.completing: list[int] = []
         self.late: list[int] = []
@@ -145,20 +149,22 @@ class Scheduler:
     def _admit(self, now: float, budget: int, row: int | None) -> None:
         """Let requests in from the front of the queue, `row`, up to the first that cannot be placed."""
         waiting, pool, config, rows, cap = self.waiting, self.pool, self.config, self.running.rows, self.cap
-        left = config.max_num_seqs - len(rows)
+        swapped, left = self.swapped, config.max_num_seqs - len(rows)
         while row is not None:
             if not (left and budget):
                 self.stop = NO_BUDGET if left else NO_SEQUENCE
                 return
             known = self.requests.known[row]
-            hit = pool.find(row, known) if config.prefix_caching else 0
-            tokens = known - hit if known - hit <= cap else cap
+            kept = swapped.get(row, 0) if swapped else 0
+            hit = pool.find(row, known) if config.prefix_caching and not kept else 0
+            before = kept or hit
+            tokens = known - before if known - before <= cap else cap
             if tokens > budget:
                 if not config.chunked_prefill:
                     self.stop = NO_BUDGET
                     return
                 tokens = budget
-            computed = hit + tokens
+            computed = before + tokens
             whole = known if config.reserve_full_isl else computed
             free = pool.free
             if not pool.place(row, whole, hit, computed, self._watermark if rows else 0):
@@ -166,11 +172,13 @@ class Scheduler:
                 self.asked = pool.asked(row, whole, hit)
                 return
             waiting.take()
+            if kept and self.host is not None:
+                self.host.take(row)
             self.quiet = False
             number = self._admissions = self._admissions + 1
             rows[number] = row
-            self.record.admissions += pack_admission(self.running.step, row, hit, known, free - pool.free)
-            self.compute(number, row, hit, tokens)
+            self.record.admissions += pack_admission(self.running.step, row, hit, 0 if kept else known, free - pool.free)
+            self.compute(number, row, before, tokens)
             budget -= tokens
             left -= 1
             row = waiting.head(now)

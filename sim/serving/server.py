@@ -15,6 +15,7 @@ from pagesim.sim.serving.contiguous import ContiguousPool
 from pagesim.sim.serving.engine import Engine
 from pagesim.sim.serving.eviction import EvictionQueue, RandomQueue, RankedQueue
 from pagesim.sim.serving.fine_pool import FinePool
+from pagesim.sim.serving.host import Host, SwappingStep
 from pagesim.sim.serving.log import ServingLog
 from pagesim.sim.serving.pool import BlockPool, CountingPool
 from pagesim.sim.serving.prefix_pool import PrefixPool
@@ -26,6 +27,7 @@ from pagesim.sim.serving.samples import independent_samples
 from pagesim.sim.serving.scheduler import Scheduler
 from pagesim.sim.serving.steptime import StepTime
 from pagesim.sim.serving.waiting import Waiting, WaitingByPriority
+from pagesim.sim.serving.whatifs import what_ifs
 from pagesim.sim.trace import Trace
 
 OnProgress = Callable[[int], None]
@@ -60,10 +62,11 @@ def serve(
         if allocator is None
         else ContiguousPool(allocator, requests.final)
     )
-    scheduler = Scheduler(config, requests, running, _waiting(requests, config), pool, record)
-    engine = Engine(scheduler, step_time)
+    host = Host(config, running) if config.preempt == "swap" else None
+    scheduler = Scheduler(config, requests, running, _waiting(requests, config), pool, record, host)
+    engine = Engine(scheduler, step_time if host is None else SwappingStep(step_time, host))
     _Clock(engine, on_progress, Audit(scheduler) if check else None).run()
-    return ServingLog.of(trace, config, requests, record)
+    return ServingLog.of(trace, config, requests, record, what_ifs(scheduler))
 
 
 def _waiting(requests: Requests, config: ServingConfig) -> Waiting:

@@ -89,6 +89,8 @@ class Walk:
             requests.known[row] = before + 1
             self.scheduler.record.last_token_s.setdefault(row, self.now)
         requests.seen[row] = max(before, requests.seen.get(row, 0))
+        if self.scheduler.host is not None:
+            self.scheduler.host.put(row, before)
         running.leave(number)
         self.pool.preempt(row, held)
         self.scheduler.waiting.put_back(row)

@@ -63,6 +63,10 @@ def configs(draw, trace, **fixed):
         options["evict_seed"] = draw(st.integers(0, 3))
         units = [unit for unit in range(options["block_size"]) if not unit or options["block_size"] % unit == 0]
         options.setdefault("prefix_match_unit", draw(st.sampled_from([0, *units])))
+    if options.setdefault("preempt", draw(st.sampled_from(("recompute", "swap")))) == "swap":
+        options["host_blocks"] = draw(st.integers(1, 2 * options["num_blocks"]))
+        options["bytes_per_token"] = draw(st.integers(1, 4))
+        options["host_bandwidth_bytes_per_s"] = draw(st.sampled_from((16.0, 64.0)))
     return ServingConfig(**options)
 
 

@@ -34,6 +34,7 @@ class Request:
     admitted_s: float | None = None
     returns: bool = False
     hashes: list[Any] = field(default_factory=list)
+    on_host: int | None = None  # blocks of it that lie there
 
     def hash_of(self, number: int, size: int) -> Any:
         """Hash of the block `number`: interned ids, so that equal numbers mean equal beginnings."""
@@ -174,6 +175,7 @@ class Stepper:
              "prefix_hits_first", "prefix_queries_return", "prefix_hits_return"), 0
         )  # fmt: skip
         self.now = 0.0
+        self.swaps = dict.fromkeys(("swapped", "recomputed", "blocks_out", "blocks_in", "peak_host_blocks"), 0)
         self.admitting: Request | None = None
         self.pool.next_use = self.next_use
 
@@ -221,6 +223,7 @@ class Stepper:
         c = self.config
         self.budget = c.token_budget
         self.grants: dict[Request, int] = {}
+        self.copied = 0  # blocks between pool and host
         self.asked: int | None = None  # blocks that the head of the queue does not get
         preempted: list[Request] = []
         admitted: list[tuple[int, int]] = []
@@ -242,7 +245,8 @@ class Stepper:
                 if place < index:
                     index -= 1
                 self.pool.release(victim)
-                victim.computed, victim.returns = 0, True
+                self.swap_out(victim)
+                victim.returns = True
                 preempted.append(victim)
                 self.waiting.insert(0, victim)
                 if victim is request:
@@ -265,6 +269,20 @@ class Stepper:
                 admitted.append((self.running[-1].row, hit))
         self.finish_step(preempted, admitted)
 
+    def swap_out(self, victim: Request) -> None:
+        c = self.config
+        blocks = -(-victim.computed // c.block_size)
+        if c.preempt == "swap" and sum(r.on_host or 0 for r in self.waiting) + blocks <= c.host_blocks:
+            victim.on_host = blocks
+            self.copied += blocks
+            self.swaps["swapped"] += 1
+            self.swaps["blocks_out"] += blocks
+            lie = blocks + sum(r.on_host or 0 for r in self.waiting)
+            self.swaps["peak_host_blocks"] = max(lie, self.swaps["peak_host_blocks"])
+        else:
+            self.swaps["recomputed"] += 1
+            victim.computed = 0
+
     def victim(self) -> Request:
         if self.config.policy == "priority":
             return max(self.running, key=lambda r: (r.priority, r.row))
@@ -278,8 +296,8 @@ class Stepper:
 
     def admit(self, request: Request) -> int | None:
         c, pool = self.config, self.pool
-        found = pool.lookup(request)
-        hit = pool.match(request, found)
+        found = [] if request.on_host else pool.lookup(request)
+        hit = request.computed if request.on_host else pool.match(request, found)
         new = len(request.tokens) - hit
         if c.long_prefill_threshold:
             new = min(new, c.long_prefill_threshold)
@@ -306,7 +324,11 @@ class Stepper:
         self.budget -= new
         self.waiting.pop(0)
         self.running.append(request)
-        if c.prefix_caching:
+        if request.on_host:
+            self.copied += request.on_host
+            self.swaps["blocks_in"] += request.on_host
+            request.on_host, hit = None, 0
+        elif c.prefix_caching:
             kind = "return" if request.returns else "first"
             self.totals[f"prefix_queries_{kind}"] += len(request.tokens)
             self.totals[f"prefix_hits_{kind}"] += hit
@@ -359,6 +381,9 @@ class Stepper:
         self.totals["scheduled_tokens"] += tokens
         self.totals["preemptions"] += len(preempted)
         self.now += self.step_time.seconds(tokens, pairs, contexts, len(self.grants))
+        if self.copied:
+            size = self.copied * self.config.block_size * self.config.bytes_per_token
+            self.now += size / self.config.host_bandwidth_bytes_per_s
         self.accounts.append(self.account())
         finished = []
         for request in list(self.running):

@@ -47,6 +47,9 @@ def agree(trace, config, step_time, priority=None):
     assert len(rows) == len(judge.rows)
     totals = log.totals()
     assert {name: totals[name] for name in judge.totals} == judge.totals
+    if log.what_ifs.swap is not None:
+        counts = log.what_ifs.as_json()["swap"]
+        assert {name: counts[name] for name in judge.swaps} == judge.swaps
     assert np.flatnonzero(log.rejected).tolist() == [request.row for request in judge.rejected]
     for request in judge.requests:
         if request not in judge.rejected:
