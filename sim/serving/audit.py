@@ -23,7 +23,8 @@ class Audit:
         """Raises AssertionError."""
         scheduler, pool = self._scheduler, self._scheduler.pool
         running = scheduler.running
-        assert len(running.rows) <= scheduler.config.max_num_seqs, running.rows
+        seats = len(running.rows) + (0 if scheduler.forks is None else scheduler.forks.unforked)
+        assert seats <= scheduler.config.max_num_seqs, (seats, running.rows)
         assert running.decoding + len(running.prefilling) == len(running.rows), (running.decoding, running.prefilling)
         pool.check()
         if scheduler.host is not None:

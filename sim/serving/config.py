@@ -19,6 +19,7 @@ Policy = Literal["fcfs", "priority"]
 PAGED = "paged"
 Evict = Literal["lru", "fifo", "random", "optimal"]
 Preempt = Literal["recompute", "swap"]
+Fork = Literal["none", "cow"]
 Victim = Literal["last", "longest", "shortest", "fewest-blocks"]
 
 
@@ -37,6 +38,8 @@ class ServingConfig:
     drawn with `evict_seed`; or the one that is asked for last, `optimal` (see ranking.FutureUse).
     `preempt`: a victim is computed again, or with "swap" its blocks go to `host_blocks` blocks of host memory, over a
     link of `host_bandwidth_bytes_per_s`, at `bytes_per_token` of the KV cache, and come back (see `host`).
+    `fork`: samples of one prompt are requests of their own, or share it and copy on write (see `forking_pool`); then
+    all of them have a seat, and decode in one step, from the start, so `max_num_seqs` and `token_budget` limit both.
 
     Raises UsageError on values that make no sense.
     """
@@ -61,6 +64,7 @@ class ServingConfig:
     host_blocks: int | None = None
     host_bandwidth_bytes_per_s: float | None = None
     bytes_per_token: int | None = None
+    fork: Fork = "none"
 
     def __post_init__(self) -> None:
         for flag, value, low in (
@@ -84,6 +88,7 @@ class ServingConfig:
             ("--victim", self.victim, get_args(Victim)),
             ("--evict", self.evict, get_args(Evict)),
             ("--preempt", self.preempt, get_args(Preempt)),
+            ("--fork", self.fork, get_args(Fork)),
         ):
             if word not in accepted:
                 raise UsageError(f"{flag} {word}; accepted: {', '.join(accepted)}")
@@ -96,6 +101,9 @@ class ServingConfig:
                 f"--prefix-caching with --allocator {self.allocator}; accepted: paged, whose blocks can be shared"
             )
         self._check_host()
+        if self.fork == "cow" and (self.prefix_caching or self.allocator != PAGED):
+            other = "--prefix-caching" if self.prefix_caching else f"--allocator {self.allocator}"
+            raise UsageError(f"--fork cow with {other}; accepted: paged blocks that are shared in one way, not two")
         if self.prefix_match_unit and not self.prefix_caching:
             raise UsageError(
                 f"--prefix-match-unit {self.prefix_match_unit} without --prefix-caching: nothing is matched; accepted: "
@@ -122,7 +130,9 @@ class ServingConfig:
         ):
             if (value is None) == (self.preempt == "swap"):
                 given = "is not given" if value is None else f"{value:g}"
-                raise UsageError(f"--preempt {self.preempt} and {flag} {given}; accepted: it goes with swap, and only there")
+                raise UsageError(
+                    f"--preempt {self.preempt} and {flag} {given}; accepted: it goes with swap, and only there"
+                )
             if value is not None and not 0 < value < math.inf:
                 raise UsageError(f"{flag} {value:g}; accepted: more than 0")
         if self.preempt == "swap" and self.allocator != PAGED:

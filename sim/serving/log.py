@@ -43,6 +43,7 @@ class ServingLog:
     held_back: Rows
     odd_gaps: Rows
     recomputing: Rows
+    shared_tails: Ints
     what_ifs: WhatIfs
 
     @classmethod
@@ -69,6 +70,7 @@ class ServingLog:
             np.array(record.held_back, np.int64).view(EVENT),
             np.array(record.odd_gaps).view(ODD_GAP),
             np.array(record.recomputing).view(RECOMPUTING),
+            np.array(record.shared_tails, np.int64).reshape(-1, 2),
             what_ifs,
         )
 

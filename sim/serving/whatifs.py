@@ -30,11 +30,23 @@ class MatchCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class ForkCounts:
+    """`forks` prompts were shared. `blocks_saved`: that independent samples would have taken for their prompts, less
+    `blocks_copied` when samples wrote behind them; `prompt_tokens_saved` were not computed."""
+
+    forks: int
+    blocks_saved: int
+    blocks_copied: int
+    prompt_tokens_saved: int
+
+
+@dataclass(frozen=True, slots=True)
 class WhatIfs:
     """None where the rule was vLLM's."""
 
     swap: SwapCounts | None = None
     match: MatchCounts | None = None
+    fork: ForkCounts | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Nested plain values."""
@@ -43,12 +55,15 @@ class WhatIfs:
 
 def what_ifs(scheduler: Scheduler) -> WhatIfs:
     """Of a run that is over."""
-    host, pool = scheduler.host, scheduler.pool
+    host, pool, forks = scheduler.host, scheduler.pool, scheduler.forks
     return WhatIfs(
         swap=None
         if host is None
-        else SwapCounts(
-            host.swapped, host.refused, host.blocks_out, host.blocks_in, host.peak_blocks, host.link_s
-        ),
+        else SwapCounts(host.swapped, host.refused, host.blocks_out, host.blocks_in, host.peak_blocks, host.link_s),
         match=MatchCounts(pool.blocks_copied, pool.part_tokens) if isinstance(pool, FinePool) else None,
+        fork=None
+        if forks is None
+        else ForkCounts(
+            forks.forks, forks.spared_blocks - forks.blocks_copied, forks.blocks_copied, forks.spared_tokens
+        ),
     )

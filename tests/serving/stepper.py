@@ -7,12 +7,14 @@ the step-time model and the trace. Slow on purpose.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pagesim.sim.serving.config import ServingConfig
+from pagesim.sim.serving.samples import independent_samples
 from pagesim.sim.serving.steptime import StepTime
 from pagesim.sim.trace import Trace
 
@@ -35,6 +37,7 @@ class Request:
     returns: bool = False
     hashes: list[Any] = field(default_factory=list)
     on_host: int | None = None  # blocks of it that lie there
+    followers: list[Request] = field(default_factory=list)  # samples that will share its prompt
 
     def hash_of(self, number: int, size: int) -> Any:
         """Hash of the block `number`: interned ids, so that equal numbers mean equal beginnings."""
@@ -153,6 +156,8 @@ class Pool:
     def check(self, running: list[Request]) -> None:
         held = {id(block) for request in running for block in request.table}
         assert len(held) + len(self.free) == len(self.blocks)
+        holders = Counter(id(block) for request in running for block in request.table)
+        assert all(block.references == holders[id(block)] for block in self.blocks)
         assert not held & {id(block) for block in self.free}
 
 
@@ -160,11 +165,21 @@ class Stepper:
     def __init__(
         self, trace: Trace, config: ServingConfig, step_time: StepTime, priority: list[int] | None = None
     ) -> None:
+        n = [1] * len(trace) if trace.n is None or config.fork == "none" else trace.n.tolist()
+        trace = independent_samples(trace)
         self.config, self.step_time, self.trace = config, step_time, trace
         self.pool = Pool(config)
         self.requests = [self.request(row, priority) for row in range(len(trace))]
-        self.rejected = [r for r in self.requests if not self.can_serve(r)]
-        self.coming = [r for r in self.requests if self.can_serve(r)]
+        heads, self.rejected, rest = [], [], list(self.requests)
+        for count in n:
+            group, rest = rest[:count], rest[count:]
+            if self.can_serve(group[0]) and count <= self.seats():
+                heads.append(group[0])
+                group[0].followers = group[1:]
+            else:
+                self.rejected += group
+        self.coming = heads
+        self.forks = dict.fromkeys(("forks", "blocks_saved", "blocks_copied", "prompt_tokens_saved"), 0)
         self.waiting: list[Request] = []
         self.running: list[Request] = []
         self.rows: list[dict[str, Any]] = []
@@ -201,6 +216,11 @@ class Stepper:
             row, float(trace.arrival_s[row]), tokens, prompt, int(trace.output_tokens[row]), salt, adapter, of
         )
 
+    def seats(self) -> int:
+        """Samples of one prompt become several in one step, which must have a token for each."""
+        c = self.config
+        return c.max_num_seqs if c.fork == "none" else min(c.max_num_seqs, c.token_budget)
+
     def can_serve(self, r: Request) -> bool:
         c = self.config
         passes = r.prompt_tokens + r.output_tokens - 1
@@ -236,7 +256,7 @@ class Stepper:
             new = min(new, self.budget, c.max_model_len - request.computed - 1)
             missing = -(-(request.computed + new) // c.block_size) - len(request.table)
             gone = False
-            while missing > len(self.pool.free):
+            while missing + self.must_copy(request) > len(self.pool.free):
                 victim = self.victim()
                 place = self.running.index(victim)
                 self.running.remove(victim)
@@ -247,27 +267,57 @@ class Stepper:
                 self.pool.release(victim)
                 self.swap_out(victim)
                 victim.returns = True
-                preempted.append(victim)
+                preempted += [victim, *victim.followers]
                 self.waiting.insert(0, victim)
                 if victim is request:
                     gone = True
                     break
             if gone:
                 break
+            if self.must_copy(request):
+                shared = request.computed // c.block_size
+                request.table[shared].references -= 1
+                request.table[shared] = self.pool.allocate()
+                self.forks["blocks_copied"] += 1
+                self.forks["blocks_saved"] -= 1
             request.table += [self.pool.allocate() for _ in range(missing)]
             self.pool.hash_full(request, request.computed + new)
             self.grants[request] = new
             self.budget -= new
             index += 1
         if not preempted:
-            while self.waiting and self.budget > 0 and len(self.running) < c.max_num_seqs:
+            while self.waiting and self.budget > 0:
                 if c.policy == "priority":
                     self.waiting.sort(key=lambda r: (r.priority, r.row))
+                if self.sequences(self.running) + self.sequences(self.waiting[:1]) > self.seats():
+                    break
                 hit = self.admit(self.waiting[0])
                 if hit is None:
                     break
-                admitted.append((self.running[-1].row, hit))
+                admitted += [(self.running[-1].row, hit), *((r.row, 0) for r in self.running[-1].followers)]
         self.finish_step(preempted, admitted)
+
+    def sequences(self, requests: list[Request]) -> int:
+        return sum(1 + len(r.followers) for r in requests)
+
+    def must_copy(self, request: Request) -> bool:
+        """The next token goes into a block that others hold too."""
+        number = request.computed // self.config.block_size
+        return number < len(request.table) and request.table[number].references > 1
+
+    def fork(self, request: Request) -> None:
+        place = self.running.index(request) + 1
+        for follower in request.followers:
+            follower.table, follower.computed = list(request.table), request.computed
+            follower.admitted_s, follower.seen = request.admitted_s, request.computed
+            for block in follower.table:
+                block.references += 1
+            self.forks["blocks_saved"] += len(follower.table)
+            self.forks["prompt_tokens_saved"] += request.computed
+        self.forks["forks"] += bool(request.followers)
+        self.running[place:place] = request.followers
+        self.grants.update(dict.fromkeys(request.followers, 0))
+        request.followers = []
 
     def swap_out(self, victim: Request) -> None:
         c = self.config
@@ -360,9 +410,9 @@ class Stepper:
     def finish_step(self, preempted: list[Request], admitted: list[tuple[int, int]]) -> None:
         pool = self.pool
         pool.check(self.running)
-        assert len(self.running) <= self.config.max_num_seqs
+        assert self.sequences(self.running) <= self.config.max_num_seqs
         row = {
-            "step": len(self.rows), "t": self.now, "running": len(self.running), "waiting": len(self.waiting),
+            "step": len(self.rows), "t": self.now, "running": self.sequences(self.running), "waiting": self.sequences(self.waiting),
             "scheduled_tokens": sum(self.grants.values()), "blocks_used": len(pool.blocks) - len(pool.free),
             "admitted": [list(pair) for pair in admitted], "preempted": [r.row for r in preempted],
         }  # fmt: skip
@@ -384,6 +434,9 @@ class Stepper:
         if self.copied:
             size = self.copied * self.config.block_size * self.config.bytes_per_token
             self.now += size / self.config.host_bandwidth_bytes_per_s
+        for request in list(self.running):
+            if request in self.grants and request.computed == len(request.tokens):
+                self.fork(request)
         self.accounts.append(self.account())
         finished = []
         for request in list(self.running):
