@@ -23,9 +23,12 @@ class Audit:
         """Raises AssertionError."""
         scheduler, pool = self._scheduler, self._scheduler.pool
         running = scheduler.running
-        assert len(running.rows) <= scheduler.config.max_num_seqs, running.rows
+        seats = len(running.rows) + (0 if scheduler.forks is None else scheduler.forks.unforked)
+        assert seats <= scheduler.config.max_num_seqs, (seats, running.rows)
         assert running.decoding + len(running.prefilling) == len(running.rows), (running.decoding, running.prefilling)
         pool.check()
+        if scheduler.host is not None:
+            scheduler.host.check()
         held = pool.held({row: self._computed(number, row) for number, row in running.rows.items()})
         assert held + pool.free == self._usable, f"{held} held, {pool.free} free, {self._usable} usable\n{running.rows}"
 

@@ -55,12 +55,32 @@ class HashChains:
         keys: NDArray[np.int64] = shifted[self._id_of_block[:count]] + np.arange(count)
         return keys
 
+    def after(self, row: int) -> int | None:
+        """The key that the block behind the full blocks of a prompt has in a longer prompt of the same ids.
+
+        None if that block does not end within the text that the ids stand for.
+        """
+        trace, each = self._trace, self._trace.hash_block_tokens
+        count = int(trace.prompt_tokens[row]) // self._size
+        if trace.hash_ids is None or each is None:
+            return None
+        ids = trace.hash_ids[row].tolist()
+        if (count + 1) * self._size > len(ids) * each:
+            return None
+        num_ids = int(self._id_of_block[count]) + 1
+        first_key = self._walk(row, ids[:num_ids])[-1]
+        return first_key + count - int(self._blocks_before[num_ids - 1])
+
+    def root(self, row: int) -> tuple[object, object]:
+        """What must be equal besides the text: adapter and salt."""
+        trace = self._trace
+        salt = None if trace.cache_salt is None else trace.cache_salt[row]
+        return (None if trace.adapter is None else trace.adapter[row], salt)
+
     def _walk(self, row: int, ids: list[int]) -> list[int]:
         """The first key of each node on the way down the tree, growing it where nobody has been."""
-        trace, child, first_key = self._trace, self._child, self._first_key
-        salt = None if trace.cache_salt is None else trace.cache_salt[row]
-        adapter = None if trace.adapter is None else trace.adapter[row]
-        node: object = (adapter, salt)
+        child, first_key = self._child, self._first_key
+        node: object = self.root(row)
         way = []
         for depth, hash_id in enumerate(ids):
             edge = (node, hash_id)

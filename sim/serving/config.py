@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 Policy = Literal["fcfs", "priority"]
 PAGED = "paged"
+Evict = Literal["lru", "fifo", "random", "optimal"]
+Preempt = Literal["recompute", "swap"]
+Fork = Literal["none", "cow"]
 Victim = Literal["last", "longest", "shortest", "fewest-blocks"]
 
 
@@ -28,7 +32,14 @@ class ServingConfig:
     `num_blocks` that an admission must leave free while something runs. `policy` "priority" serves the least priority
     number first, and preempts the greatest. `victim` other than "last" is a what-if that no engine measured has; with
     "priority" it must stay "last". `allocator` other than "paged" gives each sequence one run of slots for its whole
-    answer, out of as many slots as the usable blocks have.
+    answer, out of as many slots as the usable blocks have. `prefix_match_unit`: tokens of which a match is a multiple,
+    so that it may end inside a block, which is then copied (see `fine_pool`); 0: whole blocks. `evict`: which free block that prefix caching could still
+    find is taken when no plain one is left: the least recently freed; the one that could be found first, `fifo`; any,
+    drawn with `evict_seed`; or the one that is asked for last, `optimal` (see ranking.FutureUse).
+    `preempt`: a victim is computed again, or with "swap" its blocks go to `host_blocks` blocks of host memory, over a
+    link of `host_bandwidth_bytes_per_s`, at `bytes_per_token` of the KV cache, and come back (see `host`).
+    `fork`: samples of one prompt are requests of their own, or share it and copy on write (see `forking_pool`); then
+    all of them have a seat, and decode in one step, from the start, so `max_num_seqs` and `token_budget` limit both.
 
     Raises UsageError on values that make no sense.
     """
@@ -46,6 +57,14 @@ class ServingConfig:
     policy: Policy = "fcfs"
     victim: Victim = "last"
     allocator: str = PAGED
+    prefix_match_unit: int = 0
+    evict: Evict = "lru"
+    evict_seed: int = 0
+    preempt: Preempt = "recompute"
+    host_blocks: int | None = None
+    host_bandwidth_bytes_per_s: float | None = None
+    bytes_per_token: int | None = None
+    fork: Fork = "none"
 
     def __post_init__(self) -> None:
         for flag, value, low in (
@@ -55,6 +74,8 @@ class ServingConfig:
             ("--max-num-seqs", self.max_num_seqs, 1),
             ("--max-model-len", self.max_model_len, 2),
             ("--long-prefill-threshold", self.long_prefill_threshold, 0),
+            ("--prefix-match-unit", self.prefix_match_unit, 0),
+            ("--evict-seed", self.evict_seed, 0),
         ):
             if value < low:
                 raise UsageError(f"{flag} {value}; accepted: {low} or more")
@@ -65,6 +86,9 @@ class ServingConfig:
         for flag, word, accepted in (
             ("--policy", self.policy, get_args(Policy)),
             ("--victim", self.victim, get_args(Victim)),
+            ("--evict", self.evict, get_args(Evict)),
+            ("--preempt", self.preempt, get_args(Preempt)),
+            ("--fork", self.fork, get_args(Fork)),
         ):
             if word not in accepted:
                 raise UsageError(f"{flag} {word}; accepted: {', '.join(accepted)}")
@@ -76,10 +100,44 @@ class ServingConfig:
             raise UsageError(
                 f"--prefix-caching with --allocator {self.allocator}; accepted: paged, whose blocks can be shared"
             )
+        self._check_host()
+        if self.fork == "cow" and (self.prefix_caching or self.allocator != PAGED):
+            other = "--prefix-caching" if self.prefix_caching else f"--allocator {self.allocator}"
+            raise UsageError(f"--fork cow with {other}; accepted: paged blocks that are shared in one way, not two")
+        if self.prefix_match_unit and not self.prefix_caching:
+            raise UsageError(
+                f"--prefix-match-unit {self.prefix_match_unit} without --prefix-caching: nothing is matched; accepted: "
+                "both"
+            )
+        if self.prefix_match_unit and self.block_size % self.prefix_match_unit:
+            raise UsageError(
+                f"--prefix-match-unit {self.prefix_match_unit}; accepted: 0 for whole blocks, or what divides the "
+                f"block size of {self.block_size}"
+            )
+        if self.evict != "lru" and not self.prefix_caching:
+            raise UsageError(f"--evict {self.evict} without --prefix-caching: nothing is kept; accepted: both")
         if self.long_prefill_threshold and not self.chunked_prefill:
             raise UsageError(
                 f"--long-prefill-threshold {self.long_prefill_threshold} and --no-chunked-prefill: a threshold cuts "
                 "prompts; accepted: one of the two"
+            )
+
+    def _check_host(self) -> None:
+        for flag, value in (
+            ("--host-blocks", self.host_blocks),
+            ("--host-bandwidth-bytes-per-s", self.host_bandwidth_bytes_per_s),
+            ("--bytes-per-token", self.bytes_per_token),
+        ):
+            if (value is None) == (self.preempt == "swap"):
+                given = "is not given" if value is None else f"{value:g}"
+                raise UsageError(
+                    f"--preempt {self.preempt} and {flag} {given}; accepted: it goes with swap, and only there"
+                )
+            if value is not None and not 0 < value < math.inf:
+                raise UsageError(f"{flag} {value:g}; accepted: more than 0")
+        if self.preempt == "swap" and self.allocator != PAGED:
+            raise UsageError(
+                f"--preempt swap with --allocator {self.allocator}, which never preempts; accepted: --allocator paged"
             )
 
     @property

@@ -33,13 +33,14 @@ class Engine:
         rows, ends, prefilling, taking = running.rows, running.ends, running.prefilling, running.taking
         seconds, growth_s, segments = self.step_time.seconds, self.step_time.growth_s, record.segments
         head_of, usable, size = waiting.head, pool.free, len(taking)
+        full = NO_SEQUENCE if scheduler.forks is None else None  # why no newcomer can be let in, whoever it is
         now = yield 0.0
         while True:
             step = running.step
             if ends and ends[0] < (step + 1) * ONE_STEP:
                 self._finish(now)
             head = head_of(now)
-            if head is not None or prefilling or taking[step % size] > pool.free or scheduler.held_back:
+            if head is not None or prefilling or taking[step % size] > pool.free or scheduler.restless:
                 scheduler.schedule(now, head)
                 decodes, stop, taken, contexts = scheduler.decodes, scheduler.stop, scheduler.blocks, scheduler.contexts
                 first = seconds(scheduler.tokens, scheduler.prefill_pairs, contexts, scheduler.sequences)
@@ -64,7 +65,7 @@ class Engine:
             steps = running.steps_to_finish() if running.stale else (ends[0] >> NUMBER_BITS) - step
             wait = steps * first + growth * (steps * (steps - 1) // 2)
             arrival_s = waiting.next_arrival_s
-            if arrival_s < now + wait and (stop == 0 or (waiting.newcomers_matter and stop != NO_SEQUENCE)):
+            if arrival_s < now + wait and (stop == 0 or (waiting.newcomers_matter and stop != full)):
                 steps = steps_until(arrival_s, now, first, growth)
                 wait = steps * first + growth * (steps * (steps - 1) // 2)
             free = pool.free + taken
@@ -91,10 +92,14 @@ class Engine:
         scheduler, running = self.scheduler, self.scheduler.running
         gaps, used = scheduler.decodes - len(scheduler.late), usable - scheduler.pool.free
         contexts = running.decoding * (running.step + 1) - running.base_sum
+        unforked = 0
+        if scheduler.forks is not None:
+            unforked = scheduler.forks.unforked
+            self.record.shared_tails.extend((running.step, scheduler.forks.shared_tails))
         if running.prefilling:
             contexts += sum(running.prefilling.values())
         self.record.segments += pack_segment(
-            now, duration, 0.0, 1, len(running.rows), scheduler.tokens, gaps, used, used, contexts,
+            now, duration, 0.0, 1, len(running.rows) + unforked, scheduler.tokens, gaps, used, used, contexts,
             scheduler.pool.shared_tokens, scheduler.pool.cached, scheduler.stop, scheduler.asked,
         )  # fmt: skip
         if scheduler.completing or scheduler.late:
@@ -123,6 +128,8 @@ class Engine:
             finish(row, last_pass[row])
             finish_s[row] = now
         self.num_finished += len(finished)
+        if self.scheduler.restless and not self.scheduler.running.rows:
+            self.scheduler.restless = False  # those who would have copied are gone
 
     def _sample(self, end: float) -> None:
         """Tokens sampled at `end` by requests that got none in the step before."""

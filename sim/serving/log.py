@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pagesim.sim.serving.config import PAGED, ServingConfig
 from pagesim.sim.serving.record import ADMISSION, CHUNK, EVENT, ODD_GAP, RECOMPUTING, SEGMENT, Record
 from pagesim.sim.serving.requests import Requests
+from pagesim.sim.serving.whatifs import WhatIfs
 from pagesim.sim.trace import Floats, Ints, Trace
 
 Rows = NDArray[np.void]
@@ -42,9 +43,13 @@ class ServingLog:
     held_back: Rows
     odd_gaps: Rows
     recomputing: Rows
+    shared_tails: Ints
+    what_ifs: WhatIfs
 
     @classmethod
-    def of(cls, trace: Trace, config: ServingConfig, requests: Requests, record: Record) -> ServingLog:
+    def of(
+        cls, trace: Trace, config: ServingConfig, requests: Requests, record: Record, what_ifs: WhatIfs
+    ) -> ServingLog:
         """Columns of what was recorded."""
         segments, admissions = np.frombuffer(record.segments, SEGMENT), np.frombuffer(record.admissions, ADMISSION)
         rejected = np.ones(len(trace), np.bool_)
@@ -65,6 +70,8 @@ class ServingLog:
             np.array(record.held_back, np.int64).view(EVENT),
             np.array(record.odd_gaps).view(ODD_GAP),
             np.array(record.recomputing).view(RECOMPUTING),
+            np.array(record.shared_tails, np.int64).reshape(-1, 2),
+            what_ifs,
         )
 
     @property

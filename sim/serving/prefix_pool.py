@@ -15,7 +15,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from pagesim.sim.serving.chains import NO_KEYS, HashChains
+from pagesim.sim.serving.eviction import EvictionQueue
 from pagesim.sim.serving.lru import FreeQueue
+from pagesim.sim.serving.ranking import Ranking
 from pagesim.sim.trace import Ints
 
 NOWHERE = -1
@@ -25,11 +27,21 @@ LOST = -1  # the key of a block whose like will never be asked for again
 class PrefixPool:
     """Blocks with identities, as far as they matter. A BlockPool."""
 
-    def __init__(self, usable_blocks: int, block_size: int, chains: HashChains) -> None:
+    def __init__(
+        self,
+        usable_blocks: int,
+        block_size: int,
+        chains: HashChains,
+        queue: EvictionQueue | None = None,
+        ranking: Ranking | None = None,
+    ) -> None:
+        """`queue`: in which order free blocks with a hash are taken, default least recently freed first; `ranking` is
+        told what it needs to know for that."""
         self.free = usable_blocks
         self.shared_tokens = self.at_stake = 0
         self._usable, self._size, self._chains = usable_blocks, block_size, chains
-        self._queue = FreeQueue(usable_blocks)
+        self._queue = FreeQueue(usable_blocks) if queue is None else queue
+        self._ranking = ranking
         self._references = np.zeros(usable_blocks, np.int64)  # by slot
         self._key = np.full(usable_blocks, LOST, np.int64)  # by slot
         self._no_hash = np.arange(usable_blocks)  # slots that carry no hash: the first `_num_no_hash`
@@ -65,7 +77,9 @@ class PrefixPool:
         """A hit block that lay in the free list leaves it; one that a live sequence holds costs nothing."""
         if self.asked(row, whole, hit) > self.free - spare:
             return False
-        found = self._found if hit else NO_KEYS
+        found = self._found[: hit // self._size]
+        if self._ranking is not None:
+            self._ranking.placed(row, len(found))
         idle = found[self._references[found] == 0]
         if hit:
             self._queue.remove(idle)
@@ -73,13 +87,14 @@ class PrefixPool:
             self.shared_tokens += (len(found) - len(idle)) * self._size
             self._references[found] += 1
         self._table[row] = found
-        self.extend(row, hit, computed)
+        self.extend(row, len(found) * self._size, computed)
         return True
 
     def asked(self, row: int, whole: int, hit: int) -> int:
         """Whole blocks, less those found that live sequences hold."""
-        shared = int((self._references[self._found] > 0).sum()) if hit else 0
-        self.at_stake = len(self._found) - shared if hit else 0
+        found = self._found[: hit // self._size]
+        shared = int((self._references[found] > 0).sum()) if hit else 0
+        self.at_stake = len(found) - shared
         return -(-whole // self._size) - shared
 
     def missing(self, before: int, computed: int) -> int:
@@ -94,6 +109,8 @@ class PrefixPool:
             if self._filled and self._filled[-1][0] == row:
                 self._filled.pop()
             self._filled.append((row, full))
+        if self._ranking is not None:
+            self._ranking.extended(row, computed // self._size)
 
     def take(self, blocks: int) -> None:
         """The head of the free list: plain blocks, then those freed longest ago, whose hashes are then forgotten."""
@@ -107,7 +124,8 @@ class PrefixPool:
             self._owed = 0
         for row, full in self._filled:
             table = self._table[row]
-            self._table[row] = np.concatenate((table, self._insert(self._keys_of[row][len(table) : full])))
+            slots = self._insert(row, len(table), self._keys_of[row][len(table) : full])
+            self._table[row] = np.concatenate((table, slots))
         self._filled.clear()
 
     def finish(self, row: int, computed: int) -> None:
@@ -117,6 +135,8 @@ class PrefixPool:
         del self._keys_of[row]
         answer = self._slots(computed // self._size - len(table))
         self._key[answer] = LOST
+        if self._ranking is not None:
+            self._ranking.finished(row, len(table), answer)
         self._release(table, answer, computed)
 
     def preempt(self, row: int, computed: int) -> None:
@@ -125,7 +145,10 @@ class PrefixPool:
         table, keys, full = self._table.pop(row), self._keys_of[row], computed // self._size
         if full > len(keys):
             keys = self._keys_of[row] = np.concatenate((keys, self._chains.private(full - len(keys))))
-        self._release(table, self._insert(keys[len(table) : full]), computed)
+        answer = self._insert(row, len(table), keys[len(table) : full])
+        if self._ranking is not None:
+            self._ranking.returned(row, keys)
+        self._release(table, answer, computed)
 
     def _release(self, table: Ints, answer: Ints, computed: int) -> None:
         """Back to the free list, the end of the table first; a partly filled block is plain."""
@@ -156,12 +179,17 @@ class PrefixPool:
         self._num_no_hash -= count
         return self._no_hash[self._num_no_hash : self._num_no_hash + count].copy()
 
-    def _insert(self, keys: Ints) -> Ints:
-        """Give blocks their hashes; their slots. Where there are copies already, these stay the ones that are found."""
+    def _insert(self, row: int, first: int, keys: Ints) -> Ints:
+        """Give blocks of `row`, from number `first` on, their hashes; their slots.
+
+        Where there are copies already, these stay the ones that are found.
+        """
         self._grow_keys()
         slots = self._slots(len(keys))
         self._key[slots] = keys
         self._references[slots] = 1
+        if self._ranking is not None:
+            self._ranking.inserted(row, first, slots, keys)
         taken = self._slot[keys] != NOWHERE
         if taken.any():
             for key, slot in zip(keys[taken].tolist(), slots[taken].tolist(), strict=True):

@@ -52,6 +52,7 @@ class Record:
     admissions: bytearray = field(default_factory=bytearray)
     chunks: bytearray = field(default_factory=bytearray)
     preemptions: array[int] = field(default_factory=lambda: array("q"))
+    shared_tails: array[int] = field(default_factory=lambda: array("q"))
     held_back: array[int] = field(default_factory=lambda: array("q"))
     odd_gaps: array[float] = field(default_factory=lambda: array("d"))
     recomputing: array[float] = field(default_factory=lambda: array("d"))

@@ -8,7 +8,7 @@ import numpy as np
 
 from pagesim.sim.errors import UsageError
 from pagesim.sim.serving.config import ServingConfig
-from pagesim.sim.trace import Trace
+from pagesim.sim.trace import Ints, Trace
 
 
 class Requests:
@@ -31,6 +31,11 @@ class Requests:
         self.final: list[int] = trace.total_tokens.tolist()
         servable = config.can_serve(trace.prompt_tokens, trace.output_tokens) & (trace.total_tokens <= longest)
         self.servable: list[int] = np.flatnonzero(servable).tolist()
+
+    def refuse_groups(self, n: Ints, most: int) -> None:
+        """Groups of more than `most` samples can never be let in; `n`, int64 [groups], adds up to the requests."""
+        refused = np.repeat(n > most, n).tolist()
+        self.servable = [row for row in self.servable if not refused[row]]
 
     def __len__(self) -> int:
         return len(self.prompt)

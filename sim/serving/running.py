@@ -7,6 +7,7 @@ number is congruent to `base`. Sequences still in prefill are few and are kept o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 
 NUMBER_BITS = 40  # of an entry of `ends`: the finishing step above, the number of the admission below
@@ -34,6 +35,7 @@ class Running:
         self.taking = [0] * (block_size or 1)
         self.ends: list[int] = []
         self.stale = False
+        self.on_hold: Callable[[int], None] | None = None
         self._last_pass = last_pass
         self._grows = 0 if block_size is None else 1
 
@@ -54,6 +56,8 @@ class Running:
     def hold_back(self, number: int) -> None:
         """A decode gets no token in this step: all its future is one step later."""
         row = self.rows[number]
+        if self.on_hold is not None:
+            self.on_hold(row)
         self._stop_decoding(row)
         self.decode(number, row, self.base[row] + 1)
 

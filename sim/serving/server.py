@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import simpy
 from simpy.events import NORMAL
 
@@ -13,9 +14,14 @@ from pagesim.sim.serving.chains import HashChains
 from pagesim.sim.serving.config import PAGED, ServingConfig
 from pagesim.sim.serving.contiguous import ContiguousPool
 from pagesim.sim.serving.engine import Engine
+from pagesim.sim.serving.eviction import EvictionQueue, RandomQueue, RankedQueue
+from pagesim.sim.serving.fine_pool import FinePool
+from pagesim.sim.serving.forking_pool import ForkingPool
+from pagesim.sim.serving.host import Host, SwappingStep
 from pagesim.sim.serving.log import ServingLog
 from pagesim.sim.serving.pool import BlockPool, CountingPool
 from pagesim.sim.serving.prefix_pool import PrefixPool
+from pagesim.sim.serving.ranking import FirstIn, FutureUse, Ranking
 from pagesim.sim.serving.record import Record
 from pagesim.sim.serving.requests import Requests
 from pagesim.sim.serving.running import Running
@@ -23,6 +29,7 @@ from pagesim.sim.serving.samples import independent_samples
 from pagesim.sim.serving.scheduler import Scheduler
 from pagesim.sim.serving.steptime import StepTime
 from pagesim.sim.serving.waiting import Waiting, WaitingByPriority
+from pagesim.sim.serving.whatifs import what_ifs
 from pagesim.sim.trace import Trace
 
 OnProgress = Callable[[int], None]
@@ -39,37 +46,70 @@ def serve(
 ) -> ServingLog:
     """Serve every request of `trace` that can be served at all; the others are rejected on arrival.
 
-    Each of the `n` samples of a prompt is a request of its own, and the log has a row for each.
+    Each of the `n` samples of a prompt is a request of its own, or a fork of the first (`config.fork`); the log has a
+    row for each in either case.
 
     `priority`: one number for each request, the least is served first; it goes with the policy "priority".
     `on_progress` is told of each PROGRESS_STEP requests that finish. Raises UsageError if there is not one priority for
     each request. `check`: assert the account after every stretch, at a cost for each block of the pool; raises
     AssertionError where it does not add up.
     """
+    n = np.ones(len(trace), np.int64) if trace.n is None else trace.n
     trace = independent_samples(trace)
     allocator = None if config.allocator == PAGED else _allocator(config)
     longest = config.max_model_len if allocator is None else allocator.largest_request_tokens
     requests = Requests(trace, config, priority, longest)
     record = Record.of(len(trace))
     running = Running(requests.last_pass, config.block_size if allocator is None else None)
-    pool = _block_pool(trace, config) if allocator is None else ContiguousPool(allocator, requests.final)
-    scheduler = Scheduler(config, requests, running, _waiting(requests, config), pool, record)
-    engine = Engine(scheduler, step_time)
+    host = Host(config, running) if config.preempt == "swap" else None
+    forks = None
+    if config.fork == "cow":
+        requests.refuse_groups(n, min(config.max_num_seqs, config.token_budget))
+        forks = ForkingPool(config.usable_blocks, config.block_size, requests, running, n)
+    pool: BlockPool
+    if allocator is not None:
+        pool = ContiguousPool(allocator, requests.final)
+    else:
+        pool = forks or _block_pool(trace, config, requests, running)
+    scheduler = Scheduler(config, requests, running, _waiting(requests, config, forks), pool, record, host, forks)
+    engine = Engine(scheduler, step_time if host is None else SwappingStep(step_time, host))
     _Clock(engine, on_progress, Audit(scheduler) if check else None).run()
-    return ServingLog.of(trace, config, requests, record)
+    return ServingLog.of(trace, config, requests, record, what_ifs(scheduler))
 
 
-def _waiting(requests: Requests, config: ServingConfig) -> Waiting:
+def _waiting(requests: Requests, config: ServingConfig, forks: ForkingPool | None) -> Waiting:
+    rows = requests.servable
+    if forks is not None:  # the first of a group stands for all
+        heads = set(forks.heads)
+        rows = [row for row in rows if row in heads]
     if config.policy == "priority":
         priority = requests.priority or [0] * len(requests)
-        return WaitingByPriority(requests.servable, requests.arrival_s, priority)
-    return Waiting(requests.servable, requests.arrival_s)
+        return WaitingByPriority(rows, requests.arrival_s, priority)
+    return Waiting(rows, requests.arrival_s)
 
 
-def _block_pool(trace: Trace, config: ServingConfig) -> BlockPool:
-    if config.prefix_caching:
-        return PrefixPool(config.usable_blocks, config.block_size, HashChains(trace, config.block_size))
-    return CountingPool(config.usable_blocks, config.block_size)
+def _block_pool(trace: Trace, config: ServingConfig, requests: Requests, running: Running) -> BlockPool:
+    usable, size = config.usable_blocks, config.block_size
+    if not config.prefix_caching:
+        return CountingPool(usable, size)
+    chains = HashChains(trace, size)
+    queue, ranking = _eviction(config, requests, running, chains)
+    if config.prefix_match_unit and trace.hash_ids is not None:
+        return FinePool((usable, size), config.prefix_match_unit, trace, chains, requests, running, queue, ranking)
+    return PrefixPool(usable, size, chains, queue, ranking)
+
+
+def _eviction(
+    config: ServingConfig, requests: Requests, running: Running, chains: HashChains
+) -> tuple[EvictionQueue | None, Ranking | None]:
+    if config.evict == "lru":
+        return None, None
+    if config.evict == "random":
+        return RandomQueue(config.usable_blocks, config.evict_seed), None
+    queue = RankedQueue(config.usable_blocks)
+    if config.evict == "fifo":
+        return queue, FirstIn(queue, running, config.block_size)
+    return queue, FutureUse(queue, chains, requests, config.block_size)
 
 
 def _allocator(config: ServingConfig) -> AnyAllocator:

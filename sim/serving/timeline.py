@@ -96,14 +96,16 @@ class Timeline:
         """Slots held that nobody will ever fill."""
         log = self.log
         if log.config.allocator == PAGED:
-            return tail_tokens(log, self._spans)
+            internal = tail_tokens(log, self._spans)
+            internal[log.shared_tails[:, 0]] -= log.shared_tails[:, 1]
+            return internal
         rows, steps = log.finishes
         slots = np.empty(len(log.arrival_s), np.int64)
         slots[log.admissions["row"]] = log.admissions["blocks"]
         more = slots - (log.prompt_tokens + log.output_tokens - 1)
         change = np.bincount(log.admissions["step"], more[log.admissions["row"]], log.num_steps + 1)
         change -= np.bincount(steps + 1, more[rows], log.num_steps + 1)
-        internal: Ints = np.cumsum(change.astype(np.int64))[: log.num_steps]
+        internal = np.cumsum(change.astype(np.int64))[: log.num_steps]
         return internal
 
     @property

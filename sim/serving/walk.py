@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pagesim.sim.serving.forking_pool import ForkingPool
     from pagesim.sim.serving.scheduler import Scheduler
 
 
@@ -35,16 +36,22 @@ class Walk:
         """Give a sequence its tokens of this step. False if it had to go itself."""
         before, wanted = self._before(number)
         tokens = min(wanted, self.budget)
-        missing = self.pool.missing(before, before + tokens)
-        while missing > self.pool.free:
+        missing, forks, row = (
+            self.pool.missing(before, before + tokens),
+            self.scheduler.forks,
+            self.running.rows[number],
+        )
+        while missing + (0 if forks is None else forks.copies(row)) > self.pool.free:
             victim = self._victim()
             self._preempt(victim)
             if victim == number:
                 return False
         if number in self.running.prefilling:
-            self.pool.extend(self.running.rows[number], before, before + tokens)
+            self.pool.extend(row, before, before + tokens)
         else:
             self.pool.take(missing)
+            if forks is not None:
+                forks.write(row, before)
         self.granted[number] = before, tokens
         self.budget -= tokens
         return True
@@ -89,11 +96,22 @@ class Walk:
             requests.known[row] = before + 1
             self.scheduler.record.last_token_s.setdefault(row, self.now)
         requests.seen[row] = max(before, requests.seen.get(row, 0))
+        if self.scheduler.host is not None:
+            self.scheduler.host.put(row, before)
         running.leave(number)
         self.pool.preempt(row, held)
         self.scheduler.waiting.put_back(row)
         self.scheduler.record.preemptions.extend((running.step, row))
+        if self.scheduler.forks is not None:
+            self._preempt_unforked(self.scheduler.forks, row)
         self.preempted = True
+
+    def _preempt_unforked(self, forks: ForkingPool, row: int) -> None:
+        """Samples that were to share its prompt go with it."""
+        followers = forks.followers.get(row, ())
+        forks.unforked -= len(followers)
+        for follower in followers:
+            self.scheduler.record.preemptions.extend((self.running.step, follower))
 
     def _book(self) -> None:
         """Leave behind in the scheduler what this step computes."""
@@ -104,6 +122,7 @@ class Walk:
         were_late = set(scheduler.held_back)
         scheduler.late = [running.rows[number] for number in decodes if running.rows[number] in were_late]
         scheduler.held_back = [running.rows[number] for number in starved]
+        scheduler.restless = bool(starved) or (scheduler.forks is not None and scheduler.forks.due > 0)
         for row in scheduler.held_back:
             scheduler.record.last_token_s.setdefault(row, self.now)
         for number in starved:

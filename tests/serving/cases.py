@@ -10,6 +10,7 @@ from pagesim.sim.serving.config import ServingConfig
 from pagesim.sim.serving.steptime import ConstantStep, LinearStep
 from pagesim.sim.trace import HashIds, Labels, Trace
 
+EVICT = ("lru", "lru", "lru", "fifo", "random", "optimal")
 VICTIMS = ("last", "last", "last", "longest", "shortest", "fewest-blocks")
 
 
@@ -30,6 +31,8 @@ def traces(draw, most=30):
         for name in ("cache_salt", "adapter"):
             if draw(st.booleans()):
                 columns[name] = Labels.of([(None, "a", "b")[k] for k in rng.integers(0, 3, count)])
+    if draw(st.integers(0, 3)) == 0:
+        columns["n"] = rng.integers(1, draw(st.integers(1, 6)) + 1, count)
     return Trace(arrival_s, prompt, output, **columns)
 
 
@@ -56,7 +59,19 @@ def configs(draw, trace, **fixed):
         "policy": policy,
         "victim": "last" if policy == "priority" else draw(st.sampled_from(VICTIMS)),
     }
-    return ServingConfig(**{**options, **fixed})
+    options.update(fixed)
+    if options["prefix_caching"]:
+        options.setdefault("evict", draw(st.sampled_from(EVICT)))
+        options["evict_seed"] = draw(st.integers(0, 3))
+        units = [unit for unit in range(options["block_size"]) if not unit or options["block_size"] % unit == 0]
+        options.setdefault("prefix_match_unit", draw(st.sampled_from([0, *units])))
+    if trace.n is not None and not options["prefix_caching"]:
+        options.setdefault("fork", draw(st.sampled_from(("none", "cow", "cow"))))
+    if options.setdefault("preempt", draw(st.sampled_from(("recompute", "swap")))) == "swap":
+        options["host_blocks"] = draw(st.integers(1, 2 * options["num_blocks"]))
+        options["bytes_per_token"] = draw(st.integers(1, 4))
+        options["host_bandwidth_bytes_per_s"] = draw(st.sampled_from((16.0, 64.0)))
+    return ServingConfig(**options)
 
 
 step_times = st.one_of(
@@ -75,5 +90,6 @@ def cases(draw, **fixed):
     config = draw(configs(trace, **fixed))
     priority = None
     if config.policy == "priority":
-        priority = draw(st.lists(st.integers(0, 3), min_size=len(trace), max_size=len(trace)))
+        count = len(trace) if trace.n is None else int(trace.n.sum())
+        priority = draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
     return trace, config, draw(step_times), priority

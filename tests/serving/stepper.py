@@ -6,10 +6,15 @@ the step-time model and the trace. Slow on purpose.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from pagesim.sim.serving.config import ServingConfig
+from pagesim.sim.serving.samples import independent_samples
 from pagesim.sim.serving.steptime import StepTime
 from pagesim.sim.trace import Trace
 
@@ -31,6 +36,8 @@ class Request:
     admitted_s: float | None = None
     returns: bool = False
     hashes: list[Any] = field(default_factory=list)
+    on_host: int | None = None  # blocks of it that lie there
+    followers: list[Request] = field(default_factory=list)  # samples that will share its prompt
 
     def hash_of(self, number: int, size: int) -> Any:
         """Hash of the block `number`: interned ids, so that equal numbers mean equal beginnings."""
@@ -39,17 +46,22 @@ class Request:
             parent = self.hashes[-1] if self.hashes else None
             extras = (self.adapter, self.salt if k == 0 else None)
             key = (parent, tuple(self.tokens[k * size : (k + 1) * size]), extras)
-            self.hashes.append(INTERNED.setdefault(key, len(INTERNED)))
+            if key not in INTERNED:
+                INTERNED[key] = len(CONTENTS)
+                CONTENTS.append(key)
+            self.hashes.append(INTERNED[key])
         return self.hashes[number]
 
 
 INTERNED: dict[Any, int] = {}
+CONTENTS: list[Any] = []  # by hash: (hash of the block before, tokens, extras)
 
 
 @dataclass(eq=False)
 class Block:
     references: int = 0
     hash: Any = None
+    inserted: int = 0  # when it got its hash, by count
 
 
 class Pool:
@@ -58,9 +70,31 @@ class Pool:
         self.blocks = [Block() for _ in range(config.num_blocks - 1)]
         self.free = list(self.blocks)
         self.cached: dict[Any, list[Block]] = {}
+        self.unit = config.prefix_match_unit
+        self.evict, self.rng, self.inserted = config.evict, np.random.default_rng(config.evict_seed), 0
+        self.next_use: Any = None  # of a hash: how far off, told by who knows the requests
+
+    def pick(self) -> Block:
+        """The next free block: plain ones stand in front, those with a hash in the order in which they were freed."""
+        if self.free[0].hash is None or self.evict == "lru":
+            return self.free[0]
+        if self.evict == "fifo":
+            return min(self.free, key=lambda block: block.inserted)
+        if self.evict == "random":
+            return self.free[int(self.rng.random() * len(self.free))]
+        return max(self.free, key=lambda block: self.next_use(block.hash))
+
+    def unfree(self, block: Block) -> None:
+        if self.evict == "random" and block.hash is not None:  # the last takes its place
+            place, last = self.free.index(block), self.free.pop()
+            if last is not block:
+                self.free[place] = last
+        else:
+            self.free.remove(block)
 
     def allocate(self) -> Block:
-        block = self.free.pop(0)
+        block = self.pick()
+        self.unfree(block)
         if block.hash is not None:
             copies = self.cached[block.hash]
             copies.remove(block)
@@ -92,17 +126,38 @@ class Pool:
                 found.append(copies[0])
         return found
 
+    def match(self, request: Request, found: list[Block]) -> int:
+        """Tokens that are found: those blocks, and what the next has in common with any that can be found."""
+        number = len(found)
+        start = number * self.size
+        if not self.unit:
+            return start
+        before = request.hash_of(number - 1, self.size) if number else None
+        extras = (request.adapter, None if number else request.salt)
+        best = 0
+        for parent, tokens, others in map(CONTENTS.__getitem__, self.cached):
+            if (parent, others) == (before, extras):
+                for common, (theirs, ours) in enumerate(zip(tokens, request.tokens[start:], strict=False), 1):
+                    if theirs != ours:
+                        break
+                    best = max(best, common)
+        return max(start, min(start + best, len(request.tokens) - 1) // self.unit * self.unit)
+
     def hash_full(self, request: Request, computed: int) -> None:
         if self.caching:
             for number in range(computed // self.size):
                 block = request.table[number]
                 if block.hash is None:
                     block.hash = request.hash_of(number, self.size)
+                    self.inserted += 1
+                    block.inserted = self.inserted
                     self.cached.setdefault(block.hash, []).append(block)
 
     def check(self, running: list[Request]) -> None:
         held = {id(block) for request in running for block in request.table}
         assert len(held) + len(self.free) == len(self.blocks)
+        holders = Counter(id(block) for request in running for block in request.table)
+        assert all(block.references == holders[id(block)] for block in self.blocks)
         assert not held & {id(block) for block in self.free}
 
 
@@ -110,11 +165,21 @@ class Stepper:
     def __init__(
         self, trace: Trace, config: ServingConfig, step_time: StepTime, priority: list[int] | None = None
     ) -> None:
+        n = [1] * len(trace) if trace.n is None or config.fork == "none" else trace.n.tolist()
+        trace = independent_samples(trace)
         self.config, self.step_time, self.trace = config, step_time, trace
         self.pool = Pool(config)
         self.requests = [self.request(row, priority) for row in range(len(trace))]
-        self.rejected = [r for r in self.requests if not self.can_serve(r)]
-        self.coming = [r for r in self.requests if self.can_serve(r)]
+        heads, self.rejected, rest = [], [], list(self.requests)
+        for count in n:
+            group, rest = rest[:count], rest[count:]
+            if self.can_serve(group[0]) and count <= self.seats():
+                heads.append(group[0])
+                group[0].followers = group[1:]
+            else:
+                self.rejected += group
+        self.coming = heads
+        self.forks = dict.fromkeys(("forks", "blocks_saved", "blocks_copied", "prompt_tokens_saved"), 0)
         self.waiting: list[Request] = []
         self.running: list[Request] = []
         self.rows: list[dict[str, Any]] = []
@@ -125,6 +190,15 @@ class Stepper:
              "prefix_hits_first", "prefix_queries_return", "prefix_hits_return"), 0
         )  # fmt: skip
         self.now = 0.0
+        self.swaps = dict.fromkeys(("swapped", "recomputed", "blocks_out", "blocks_in", "peak_host_blocks"), 0)
+        self.admitting: Request | None = None
+        self.pool.next_use = self.next_use
+
+    def next_use(self, block_hash: Any) -> float:
+        """0: of somebody who waits to come back; else how many arrivals off."""
+        hashes = [(r, {r.hash_of(k, self.pool.size) for k in range((len(r.tokens) - 1) // self.pool.size)})
+                  for r in self.waiting + self.coming if r is not self.admitting]  # fmt: skip
+        return min((0 if r.returns else 1 + r.row for r, ahead in hashes if block_hash in ahead), default=math.inf)
 
     def request(self, row: int, priority: list[int] | None) -> Request:
         trace = self.trace
@@ -141,6 +215,11 @@ class Stepper:
         return Request(
             row, float(trace.arrival_s[row]), tokens, prompt, int(trace.output_tokens[row]), salt, adapter, of
         )
+
+    def seats(self) -> int:
+        """Samples of one prompt become several in one step, which must have a token for each."""
+        c = self.config
+        return c.max_num_seqs if c.fork == "none" else min(c.max_num_seqs, c.token_budget)
 
     def can_serve(self, r: Request) -> bool:
         c = self.config
@@ -164,6 +243,7 @@ class Stepper:
         c = self.config
         self.budget = c.token_budget
         self.grants: dict[Request, int] = {}
+        self.copied = 0  # blocks between pool and host
         self.asked: int | None = None  # blocks that the head of the queue does not get
         preempted: list[Request] = []
         admitted: list[tuple[int, int]] = []
@@ -176,7 +256,7 @@ class Stepper:
             new = min(new, self.budget, c.max_model_len - request.computed - 1)
             missing = -(-(request.computed + new) // c.block_size) - len(request.table)
             gone = False
-            while missing > len(self.pool.free):
+            while missing + self.must_copy(request) > len(self.pool.free):
                 victim = self.victim()
                 place = self.running.index(victim)
                 self.running.remove(victim)
@@ -185,28 +265,73 @@ class Stepper:
                 if place < index:
                     index -= 1
                 self.pool.release(victim)
-                victim.computed, victim.returns = 0, True
-                preempted.append(victim)
+                self.swap_out(victim)
+                victim.returns = True
+                preempted += [victim, *victim.followers]
                 self.waiting.insert(0, victim)
                 if victim is request:
                     gone = True
                     break
             if gone:
                 break
+            if self.must_copy(request):
+                shared = request.computed // c.block_size
+                request.table[shared].references -= 1
+                request.table[shared] = self.pool.allocate()
+                self.forks["blocks_copied"] += 1
+                self.forks["blocks_saved"] -= 1
             request.table += [self.pool.allocate() for _ in range(missing)]
             self.pool.hash_full(request, request.computed + new)
             self.grants[request] = new
             self.budget -= new
             index += 1
         if not preempted:
-            while self.waiting and self.budget > 0 and len(self.running) < c.max_num_seqs:
+            while self.waiting and self.budget > 0:
                 if c.policy == "priority":
                     self.waiting.sort(key=lambda r: (r.priority, r.row))
+                if self.sequences(self.running) + self.sequences(self.waiting[:1]) > self.seats():
+                    break
                 hit = self.admit(self.waiting[0])
                 if hit is None:
                     break
-                admitted.append((self.running[-1].row, hit))
+                admitted += [(self.running[-1].row, hit), *((r.row, 0) for r in self.running[-1].followers)]
         self.finish_step(preempted, admitted)
+
+    def sequences(self, requests: list[Request]) -> int:
+        return sum(1 + len(r.followers) for r in requests)
+
+    def must_copy(self, request: Request) -> bool:
+        """The next token goes into a block that others hold too."""
+        number = request.computed // self.config.block_size
+        return number < len(request.table) and request.table[number].references > 1
+
+    def fork(self, request: Request) -> None:
+        place = self.running.index(request) + 1
+        for follower in request.followers:
+            follower.table, follower.computed = list(request.table), request.computed
+            follower.admitted_s, follower.seen = request.admitted_s, request.computed
+            for block in follower.table:
+                block.references += 1
+            self.forks["blocks_saved"] += len(follower.table)
+            self.forks["prompt_tokens_saved"] += request.computed
+        self.forks["forks"] += bool(request.followers)
+        self.running[place:place] = request.followers
+        self.grants.update(dict.fromkeys(request.followers, 0))
+        request.followers = []
+
+    def swap_out(self, victim: Request) -> None:
+        c = self.config
+        blocks = -(-victim.computed // c.block_size)
+        if c.preempt == "swap" and sum(r.on_host or 0 for r in self.waiting) + blocks <= c.host_blocks:
+            victim.on_host = blocks
+            self.copied += blocks
+            self.swaps["swapped"] += 1
+            self.swaps["blocks_out"] += blocks
+            lie = blocks + sum(r.on_host or 0 for r in self.waiting)
+            self.swaps["peak_host_blocks"] = max(lie, self.swaps["peak_host_blocks"])
+        else:
+            self.swaps["recomputed"] += 1
+            victim.computed = 0
 
     def victim(self) -> Request:
         if self.config.policy == "priority":
@@ -221,8 +346,8 @@ class Stepper:
 
     def admit(self, request: Request) -> int | None:
         c, pool = self.config, self.pool
-        found = pool.lookup(request)
-        hit = len(found) * c.block_size
+        found = [] if request.on_host else pool.lookup(request)
+        hit = request.computed if request.on_host else pool.match(request, found)
         new = len(request.tokens) - hit
         if c.long_prefill_threshold:
             new = min(new, c.long_prefill_threshold)
@@ -238,16 +363,22 @@ class Stepper:
             return None
         for block in found:
             if block.references == 0:
-                pool.free.remove(block)
+                pool.unfree(block)
             block.references += 1
+        self.admitting = request
         request.table = found + [pool.allocate() for _ in range(-(-(hit + new) // c.block_size) - len(found))]
+        self.admitting = None
         request.computed = hit
         pool.hash_full(request, hit + new)
         self.grants[request] = new
         self.budget -= new
         self.waiting.pop(0)
         self.running.append(request)
-        if c.prefix_caching:
+        if request.on_host:
+            self.copied += request.on_host
+            self.swaps["blocks_in"] += request.on_host
+            request.on_host, hit = None, 0
+        elif c.prefix_caching:
             kind = "return" if request.returns else "first"
             self.totals[f"prefix_queries_{kind}"] += len(request.tokens)
             self.totals[f"prefix_hits_{kind}"] += hit
@@ -279,9 +410,9 @@ class Stepper:
     def finish_step(self, preempted: list[Request], admitted: list[tuple[int, int]]) -> None:
         pool = self.pool
         pool.check(self.running)
-        assert len(self.running) <= self.config.max_num_seqs
+        assert self.sequences(self.running) <= self.config.max_num_seqs
         row = {
-            "step": len(self.rows), "t": self.now, "running": len(self.running), "waiting": len(self.waiting),
+            "step": len(self.rows), "t": self.now, "running": self.sequences(self.running), "waiting": self.sequences(self.waiting),
             "scheduled_tokens": sum(self.grants.values()), "blocks_used": len(pool.blocks) - len(pool.free),
             "admitted": [list(pair) for pair in admitted], "preempted": [r.row for r in preempted],
         }  # fmt: skip
@@ -300,6 +431,12 @@ class Stepper:
         self.totals["scheduled_tokens"] += tokens
         self.totals["preemptions"] += len(preempted)
         self.now += self.step_time.seconds(tokens, pairs, contexts, len(self.grants))
+        if self.copied:
+            size = self.copied * self.config.block_size * self.config.bytes_per_token
+            self.now += size / self.config.host_bandwidth_bytes_per_s
+        for request in list(self.running):
+            if request in self.grants and request.computed == len(request.tokens):
+                self.fork(request)
         self.accounts.append(self.account())
         finished = []
         for request in list(self.running):

@@ -47,6 +47,11 @@ def agree(trace, config, step_time, priority=None):
     assert len(rows) == len(judge.rows)
     totals = log.totals()
     assert {name: totals[name] for name in judge.totals} == judge.totals
+    if log.what_ifs.swap is not None:
+        counts = log.what_ifs.as_json()["swap"]
+        assert {name: counts[name] for name in judge.swaps} == judge.swaps
+    if log.what_ifs.fork is not None:
+        assert log.what_ifs.as_json()["fork"] == judge.forks
     assert np.flatnonzero(log.rejected).tolist() == [request.row for request in judge.rejected]
     for request in judge.requests:
         if request not in judge.rejected:
