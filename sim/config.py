@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from pagesim.sim.errors import UsageError
 from pagesim.sim.pool import NOTE_POOL
 from pagesim.sim.reading import ReadOptions
-from pagesim.sim.serving.config import PAGED, ServingConfig
+from pagesim.sim.serving.config import OF_BLOCKS, PAGED, ServingConfig
 
 Growth = Literal["final", "token"]
 OnFull = Literal["refuse", "queue"]
@@ -59,8 +59,8 @@ class QueueConfig:
     """How requests are served where they wait: by which rules, over which pool, and how fast.
 
     `step_time`: as `steptime.parse_step_time` takes it. `slo`: objectives for goodput, as `slo.parse_slo` takes them.
-    The pool of `rules` is the run's, and each allocator takes its turn in it; one that cannot share blocks goes without
-    prefix caching.
+    The pool of `rules` is the run's, and each allocator takes its turn in it; one that gives each sequence a run of
+    slots goes without what needs blocks: prefix caching, swapping, forks.
     """
 
     rules: ServingConfig = field(default_factory=ServingConfig)
@@ -69,8 +69,10 @@ class QueueConfig:
 
     def rules_for(self, allocator: str) -> ServingConfig:
         """The rules with `allocator` in charge of the pool."""
-        caching = self.rules.prefix_caching and allocator == PAGED
-        return replace(self.rules, allocator=allocator, prefix_caching=caching)
+        if allocator == PAGED:
+            return self.rules
+        kept = {field.name: getattr(self.rules, field.name) for field in fields(self.rules)}
+        return ServingConfig(**{name: kept[name] for name in kept if name not in OF_BLOCKS}, allocator=allocator)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,17 @@ def _serving(queue: dict[str, Any], trace: TraceFacts) -> dict[str, str]:
         chosen.append("admission by the first chunk")
     if rules["watermark"]:
         chosen.append(f"watermark {percent(rules['watermark'])}")
+    if rules["preempt"] == "swap":
+        chosen.append(
+            f"swapping to {rules['host_blocks']:,} blocks of the host at "
+            f"{rules['host_bandwidth_bytes_per_s'] / 1e9:g} GB/s"
+        )
+    if rules["fork"] == "cow":
+        chosen.append("samples forked, copy on write")
+    if rules["prefix_match_unit"]:
+        chosen.append(f"matches to {rules['prefix_match_unit']} tokens")
+    if rules["evict"] != "lru":
+        chosen.append(f"evict {rules['evict']}")
     lines = {
         "rules": "; ".join(chosen),
         "step time": f"{queue['step_time']}; a request that need not wait stays {trace.mean_residence_s:,.4g} s",

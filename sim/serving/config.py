@@ -21,6 +21,10 @@ Evict = Literal["lru", "fifo", "random", "optimal"]
 Preempt = Literal["recompute", "swap"]
 Fork = Literal["none", "cow"]
 Victim = Literal["last", "longest", "shortest", "fewest-blocks"]
+OF_BLOCKS = {  # fields that go with paging alone
+    "allocator", "prefix_caching", "prefix_match_unit", "evict", "evict_seed", "preempt", "host_blocks",
+    "host_bandwidth_bytes_per_s", "bytes_per_token", "fork",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +36,12 @@ class ServingConfig:
     `num_blocks` that an admission must leave free while something runs. `policy` "priority" serves the least priority
     number first, and preempts the greatest. `victim` other than "last" is a what-if that no engine measured has; with
     "priority" it must stay "last". `allocator` other than "paged" gives each sequence one run of slots for its whole
-    answer, out of as many slots as the usable blocks have. `prefix_match_unit`: tokens of which a match is a multiple,
-    so that it may end inside a block, which is then copied (see `fine_pool`); 0: whole blocks. `evict`: which free block that prefix caching could still
-    find is taken when no plain one is left: the least recently freed; the one that could be found first, `fifo`; any,
-    drawn with `evict_seed`; or the one that is asked for last, `optimal` (see ranking.FutureUse).
+    answer, out of as many slots as the usable blocks have.
+
+    What-ifs, which vLLM 0.29 does not have. `prefix_match_unit`: tokens of which a match is a multiple, so that it may
+    end inside a block, which is then copied (see `fine_pool`); 0: whole blocks. `evict`: which free block that prefix
+    caching could still find is taken when no plain one is left: the least recently freed; the one that could be found
+    first, `fifo`; any, drawn with `evict_seed`; or the one that is asked for last, `optimal` (see ranking.FutureUse).
     `preempt`: a victim is computed again, or with "swap" its blocks go to `host_blocks` blocks of host memory, over a
     link of `host_bandwidth_bytes_per_s`, at `bytes_per_token` of the KV cache, and come back (see `host`).
     `fork`: samples of one prompt are requests of their own, or share it and copy on write (see `forking_pool`); then
@@ -124,9 +130,9 @@ class ServingConfig:
 
     def _check_host(self) -> None:
         for flag, value in (
-            ("--host-blocks", self.host_blocks),
-            ("--host-bandwidth-bytes-per-s", self.host_bandwidth_bytes_per_s),
-            ("--bytes-per-token", self.bytes_per_token),
+            ("--host-memory, in blocks,", self.host_blocks),
+            ("--host-bandwidth, bytes/s,", self.host_bandwidth_bytes_per_s),
+            ("bytes of a token", self.bytes_per_token),
         ):
             if (value is None) == (self.preempt == "swap"):
                 given = "is not given" if value is None else f"{value:g}"

@@ -17,6 +17,7 @@ from pagesim.sim.serving.log import Rows, ServingLog
 from pagesim.sim.serving.scheduler import Stop
 from pagesim.sim.serving.slo import Slo
 from pagesim.sim.serving.timeline import Timeline
+from pagesim.sim.serving.whatifs import WhatIfs
 
 POOL = tuple(field.name for field in fields(PoolMeans) if field.name != "edges_s")
 REASONS = {
@@ -43,7 +44,8 @@ class ServingFigures:
     Distributions, `requests` and what became of them are of those that arrived within the span. `recomputing_s`: how
     much shorter all steps together would be without recomputed tokens. `waited`: by why the head of the queue was not
     admitted, the time for which somebody waited, and how many requests were at the head meanwhile. `blocks_peak`,
-    `running_peak`, `waiting_peak`: at the same step or not. Behind an allocator of contiguous runs, a block is a slot.
+    `running_peak`, `waiting_peak`: at the same step or not. `what_ifs`: of the whole run. Behind an allocator of
+    contiguous runs, a block is a slot.
     """
 
     requests: int
@@ -66,6 +68,7 @@ class ServingFigures:
     recomputed_tokens: int
     recomputing_s: float
     prefix: dict[str, int]
+    what_ifs: WhatIfs
     waited: dict[str, Waited]
     pool: dict[str, float]
     blocks_peak: int
@@ -109,6 +112,7 @@ def figures(log: ServingLog, slo: Slo | None = None, since_s: float = 0.0) -> Se
         recomputed_tokens=totals["recomputed_tokens"],
         recomputing_s=float(log.recomputing["seconds"][log.recomputing["step"] >= first_step].sum()),
         prefix={name: count for name, count in totals.items() if name.startswith("prefix_")},
+        what_ifs=log.what_ifs,
         waited=_waited(log, first_step),
         pool={name: float(getattr(means, name)[0]) for name in POOL},
         blocks_peak=totals["peak_blocks_used"],

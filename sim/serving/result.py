@@ -82,7 +82,7 @@ class AllocatorResult:
     `running_mean` and `waiting_mean` are means over that time. `occupied` = used + reserved + internal; `unusable` and
     `cached` are parts of free. `prefix`: tokens asked for and found, at first admissions and at returns.
     `prefix_hit_share`: found of asked, all together; None without prefix caching. `percentiles`, from 0 to 100, of all
-    replications together.
+    replications together. `what_ifs`: by rule, and by name within, sums over replications, peaks the greatest.
     """
 
     requests: int
@@ -118,6 +118,7 @@ class AllocatorResult:
     waited: dict[str, Waiting]
     prefix: dict[str, int]
     prefix_hit_share: Interval | None
+    what_ifs: dict[str, dict[str, float]]
     per_run: dict[str, list[float]]
     series: Series
     percentiles: dict[str, list[float]]
@@ -197,6 +198,7 @@ def _allocator(runs: Sequence[Served]) -> AllocatorResult:
         waited={reason: _waiting(each, reason) for reason in REASONS.values()},
         prefix={name: sum(one.prefix[name] for one in each) for name in each[0].prefix},
         prefix_hit_share=_hit_share(each),
+        what_ifs=_what_ifs(each),
         per_run={
             "output_tokens_per_s": [one.output_tokens_per_s for one in each],
             "occupied": occupied,
@@ -228,6 +230,18 @@ def _hit_share(each: Sequence[ServingFigures]) -> Interval | None:
     asked = [one.prefix["prefix_queries_first"] + one.prefix["prefix_queries_return"] for one in each]
     found = [one.prefix["prefix_hits_first"] + one.prefix["prefix_hits_return"] for one in each]
     return share([h / q for h, q in zip(found, asked, strict=True)]) if all(asked) else None
+
+
+def _what_ifs(each: Sequence[ServingFigures]) -> dict[str, dict[str, float]]:
+    by_rule = [one.what_ifs.as_json() for one in each]
+    return {
+        rule: {
+            name: max(one[rule][name] for one in by_rule) if "peak" in name else sum(one[rule][name] for one in by_rule)
+            for name in counts
+        }
+        for rule, counts in by_rule[0].items()
+        if counts is not None
+    }
 
 
 def _series(runs: Sequence[Served]) -> Series:

@@ -39,6 +39,11 @@ def _waited(reason: str) -> Cell:
     return lambda a: with_interval(a.waited[reason].share)
 
 
+def _of_rule(rule: str, text: Callable[[dict[str, float]], str]) -> tuple[Callable[[AllocatorResult], bool], Cell]:
+    """A row that is shown where a what-if is in force."""
+    return lambda a: rule in a.what_ifs, lambda a: text(a.what_ifs[rule]) if rule in a.what_ifs else NONE
+
+
 ROWS: dict[str, Cell] = {
     "output tokens/s": lambda a: _rate(a.output_tokens_per_s),
     "TTFT p50, p99": lambda a: _p50_p99(a.ttft_s),
@@ -68,6 +73,14 @@ SOMETIMES: dict[str, tuple[Callable[[AllocatorResult], float | None], Cell]] = {
         lambda a: a.recomputing_s.mean,
         lambda a: percent(a.recomputing_s.mean / a.span_s.mean) if a.span_s.mean else NONE,
     ),
+    "swapped out": _of_rule("swap", lambda swap: f"{swap['swapped']:,.0f}"),
+    "  blocks out, in": _of_rule("swap", lambda swap: f"{swap['blocks_out']:,.0f}, {swap['blocks_in']:,.0f}"),
+    "  time on the link": _of_rule("swap", lambda swap: seconds(swap["link_s"])),
+    "forks": _of_rule("fork", lambda fork: f"{fork['forks']:,.0f}"),
+    "  blocks saved, copied": _of_rule(
+        "fork", lambda fork: f"{fork['blocks_saved']:,.0f}, {fork['blocks_copied']:,.0f}"
+    ),
+    "matches inside a block": _of_rule("match", lambda match: f"{match['blocks_copied']:,.0f}"),
     "prompt tokens found": (
         lambda a: None if a.prefix_hit_share is None else 1,
         lambda a: NONE if a.prefix_hit_share is None else with_interval(a.prefix_hit_share),

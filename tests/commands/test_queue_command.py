@@ -90,6 +90,54 @@ def test_a_step_time_of_each_kind(pagesim: Any) -> None:
     assert card["config"]["queue"]["step_time"] == "roofline:h100:llama-3.1-8b"
 
 
+def test_swapping_beside_recomputing(pagesim: Any) -> None:
+    words = (*SHORT, "--load", "1.3", "--allocators", "exact-fit,paged", "--json")
+    recomputed = pagesim(*words).json()["allocators"]["paged"]
+    swapped = pagesim(*words, "--preempt", "swap").json()["allocators"]
+    assert recomputed["what_ifs"] == {} and recomputed["recomputed_tokens"] > 0
+    swap = swapped["paged"]["what_ifs"]["swap"]
+    assert swap["swapped"] == swapped["paged"]["preemptions"] > 0 == swapped["paged"]["recomputed_tokens"]
+    assert swap["blocks_out"] == swap["blocks_in"] and swap["link_s"] > 0
+    assert swapped["exact-fit"]["what_ifs"] == {}
+    slow = pagesim(*words, "--preempt", "swap", "--host-memory", "1MiB", "--host-bandwidth", "1MB").json()
+    assert slow["allocators"]["paged"]["what_ifs"]["swap"]["recomputed"] > 0
+
+
+def test_forks_beside_independent_samples(pagesim: Any) -> None:
+    row = {"arrival_s": 0, "prompt_tokens": 100, "output_tokens": 8, "n": 4}
+    Path("trace.jsonl").write_text(json.dumps(row) + "\n")
+    words = ("run", "--on-full", "queue", "--trace", "trace.jsonl", "--allocator", "paged")
+    apart = pagesim(*words, "--json").json()["allocators"]["paged"]
+    forked = pagesim(*words, "--fork", "cow", "--json").json()["allocators"]["paged"]
+    assert apart["requests"] == forked["requests"] == 4
+    # Six whole blocks and one part of the prompt are shared by four: 3 * 7 saved, less the copies of the part.
+    assert forked["what_ifs"]["fork"] == {
+        "forks": 1, "blocks_saved": 18, "blocks_copied": 3, "prompt_tokens_saved": 300,
+    }  # fmt: skip
+    shown = pagesim(*words, "--fork", "cow", "--no-html").out
+    assert "blocks saved, copied" in shown and "samples forked, copy on write" in " ".join(shown.split())
+
+
+def test_which_cached_block_goes_first(pagesim: Any) -> None:
+    """Three texts in turn, room for two: least recently used finds nothing, foresight does."""
+    rows = [
+        {"arrival_s": 10 * k, "prompt_tokens": 120, "output_tokens": 2, "hash_ids": [k % 3, 10 + k]} for k in range(12)
+    ]
+    Path("trace.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("run", "--on-full", "queue", "--trace", "trace.jsonl", "--hash-block-tokens", "100", "--allocator",
+             "paged", "--num-blocks", "18", "--max-model-len", "200", "--prefix-caching", "--json")  # fmt: skip
+    found = {
+        rule: pagesim(*words, "--evict", rule).json()["allocators"]["paged"]["prefix"]["prefix_hits_first"]
+        for rule in ("lru", "fifo", "random", "optimal")
+    }
+    assert found["optimal"] > found["lru"] and found["optimal"] >= max(found.values())
+    whole = pagesim(*words[:-2], "--num-blocks", "60", "--prefix-caching", "--json").json()["allocators"]["paged"]
+    fine = pagesim(*words[:-2], "--num-blocks", "60", "--prefix-caching", "--prefix-match-unit", "1", "--json").json()
+    assert whole["prefix"]["prefix_hits_first"] == 9 * 96
+    assert fine["allocators"]["paged"]["prefix"]["prefix_hits_first"] == 9 * 100
+    assert fine["allocators"]["paged"]["what_ifs"]["match"]["blocks_copied"] == 9
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -103,6 +151,11 @@ def test_a_step_time_of_each_kind(pagesim: Any) -> None:
         (("--on-full", "queue", "--steps", "x"), "accepted: with --allocator NAME and --runs 1"),
         (("--on-full", "queue", "--policy", "lifo"), "--policy lifo; accepted: fcfs, priority"),
         (("--on-full", "queue", "--watermark", "1"), "--watermark 1; accepted: 0 or more and less than 1"),
+        (("--on-full", "queue", "--host-memory", "1GiB"), "--host-memory is of swapping"),
+        (("--on-full", "queue", "--preempt", "swap", "--host-bandwidth", "fast"), "--host-bandwidth 'fast' is no size"),
+        (("--on-full", "queue", "--evict", "fifo"), "--evict fifo without --prefix-caching"),
+        (("--on-full", "queue", "--prefix-caching", "--prefix-match-unit", "3"), "--prefix-match-unit 3; accepted: 0"),
+        (("--on-full", "queue", "--prefix-caching", "--fork", "cow"), "--fork cow with --prefix-caching"),
         (("--on-full", "wait"), "--on-full wait; accepted: refuse, queue"),
     ],
 )

@@ -412,7 +412,8 @@ class Stepper:
         pool.check(self.running)
         assert self.sequences(self.running) <= self.config.max_num_seqs
         row = {
-            "step": len(self.rows), "t": self.now, "running": self.sequences(self.running), "waiting": self.sequences(self.waiting),
+            "step": len(self.rows), "t": self.now,
+            "running": self.sequences(self.running), "waiting": self.sequences(self.waiting),
             "scheduled_tokens": sum(self.grants.values()), "blocks_used": len(pool.blocks) - len(pool.free),
             "admitted": [list(pair) for pair in admitted], "preempted": [r.row for r in preempted],
         }  # fmt: skip

@@ -57,6 +57,12 @@ def run(
     policy: q.PolicyName = None,
     victim: q.VictimRule = None,
     prefix_caching: q.PrefixCaching = False,
+    prefix_match_unit: q.MatchUnit = None,
+    evict: q.EvictRule = None,
+    preempt: q.PreemptRule = None,
+    host_memory: q.HostMemory = None,
+    host_bandwidth: q.HostBandwidth = None,
+    fork: q.ForkRule = None,
     step_time: q.StepTimeForm = None,
     slo: q.Slo = None,
     on_bad_row: reading.OnBadRow = READ.on_bad_row,
@@ -84,7 +90,8 @@ def run(
         "watermark": watermark, "policy": policy, "victim": victim,
         "chunked_prefill": False if no_chunked_prefill else None,
         "reserve_full_isl": False if no_reserve_full_isl else None,
-        "prefix_caching": prefix_caching or None,
+        "prefix_caching": prefix_caching or None, "prefix_match_unit": prefix_match_unit, "evict": evict,
+        "preempt": preempt, "host_memory": host_memory, "host_bandwidth": host_bandwidth, "fork": fork,
     }  # fmt: skip
     rules = {name: value for name, value in rules.items() if value is not None}
     drawn: Any = {

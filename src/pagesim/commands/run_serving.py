@@ -12,6 +12,8 @@ from pagesim.sim.config import REFERENCE_STEP_TIME, PoolConfig, QueueConfig
 from pagesim.sim.errors import UsageError
 from pagesim.sim.serving.config import ServingConfig
 
+HOST_MEMORY = "4GiB"  # what vLLM set aside when it still swapped
+HOST_BANDWIDTH = "12GB"  # what PCIe 3.0 x16 carries
 DEFAULTS = {field.name: field.default for field in fields(ServingConfig)}
 
 
@@ -43,6 +45,28 @@ VictimRule = Annotated[
 ]
 PrefixCaching = Annotated[
     bool, _switch("--prefix-caching", "Find blocks of equal beginnings again, by the trace's hash ids (paged).")
+]
+MatchUnit = Annotated[
+    int | None,
+    _rule(
+        "--prefix-match-unit", "prefix_match_unit", "What-if: a match may end inside a block, at a multiple; 0: not."
+    ),
+]
+EvictRule = Annotated[
+    str | None, _rule("--evict", "evict", "Which cached block is taken first.", "lru|fifo|random|optimal")
+]
+PreemptRule = Annotated[
+    str | None, _rule("--preempt", "preempt", "What becomes of a victim's blocks.", "recompute|swap")
+]
+HostMemory = Annotated[
+    str | None, option("--host-memory", metavar="SIZE", help=f"Room for swapped blocks. [default: {HOST_MEMORY}]")
+]
+HostBandwidth = Annotated[
+    str | None,
+    option("--host-bandwidth", metavar="SIZE", help=f"Of the link to it, each second. [default: {HOST_BANDWIDTH}]"),
+]
+ForkRule = Annotated[
+    str | None, _rule("--fork", "fork", "Samples of a prompt are requests of their own, or share it.", "none|cow")
 ]
 StepTimeForm = Annotated[
     str | None,
@@ -77,8 +101,26 @@ def queue_config(
     parse_step_time(form)
     if slo is not None:
         parse_slo(slo)
-    config = ServingConfig(num_blocks=pool.num_blocks, block_size=pool.block_size, max_model_len=max_model_len, **rules)
+    said = {name: value for name, value in rules.items() if not name.startswith("host_")}
+    host = {name: value for name, value in rules.items() if name.startswith("host_")}
+    if rules.get("preempt") == "swap":
+        said |= _host(pool, host.get("host_memory", HOST_MEMORY), host.get("host_bandwidth", HOST_BANDWIDTH))
+    elif host:
+        flag = next(iter(host)).replace("_", "-")
+        raise UsageError(f"--{flag} is of swapping; accepted: together with --preempt swap")
+    config = ServingConfig(num_blocks=pool.num_blocks, block_size=pool.block_size, max_model_len=max_model_len, **said)
     return QueueConfig(config, form, slo)
+
+
+def _host(pool: PoolConfig, memory: str, bandwidth: str) -> dict[str, Any]:
+    from pagesim.sim.sizes import parse_bytes
+
+    block_bytes = pool.block_size * pool.bytes_per_token
+    return {
+        "host_blocks": parse_bytes(memory, "--host-memory") // block_bytes,
+        "host_bandwidth_bytes_per_s": float(parse_bytes(bandwidth, "--host-bandwidth")),
+        "bytes_per_token": pool.bytes_per_token,
+    }
 
 
 def refuse_rules(said: dict[str, Any]) -> None:
