@@ -1,1 +1,1 @@
-"""The real inference engine. Nothing is here yet."""
+"""The real inference engine: scheduling, cache managers, and the models they serve. It imports nothing of ours but `kernels`."""

@@ -1,0 +1,242 @@
+"""The scheduler: which tokens of which sequences the next step computes, and who makes room for whom.
+
+A step walks those who run, then those who wait, by the rules of vLLM 0.29's scheduler in our words (SCHEDULER.md). It
+is synchronous: a step's tokens are in before the next is scheduled. Left out: the model, the clock, swapping to the
+host. Whatever the cache manager, the rules are the same; a contiguous one never runs out while a sequence runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from pagesim.engine.cache_manager import CacheManager
+from pagesim.engine.config import EngineConfig
+from pagesim.engine.errors import ConfigError, RequestError
+from pagesim.engine.sequence import FinishReason, Sequence, Status
+from pagesim.engine.step import Chunk, Step
+from pagesim.engine.totals import Totals
+from pagesim.engine.waiting import make_waiting, rank
+
+
+class Scheduler:
+    """Call `schedule`, compute the step's chunks, call `finish_step` with the tokens sampled; again and again.
+
+    Raises ConfigError if `token_budget` is too small to do without chunked prefill.
+    """
+
+    def __init__(self, config: EngineConfig, cache: CacheManager, max_model_len: int) -> None:
+        if not config.chunked_prefill and config.token_budget < max_model_len:
+            raise ConfigError(
+                f"token_budget is {config.token_budget} without chunked_prefill; "
+                f"accepted: at least max_model_len, {max_model_len}"
+            )
+        self.config = config
+        self.cache = cache
+        self.max_model_len = max_model_len
+        self.waiting = make_waiting(config.policy)
+        self.running: list[Sequence] = []
+        self.sequences: dict[str, Sequence] = {}  # all that are not finished, forks to come included
+        self.totals = Totals()
+        self._keep_free = int(config.watermark * cache.num_blocks)
+        self._num_arrivals = 0
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anybody runs or waits."""
+        return bool(self.running or self.waiting)
+
+    def add(self, sequence: Sequence) -> None:
+        """Let a sequence, with its forks, wait. It can be admitted in the next step.
+
+        An answer ends at `max_model_len` at the latest. Raises RequestError on what could never be served.
+        """
+        self._check(sequence)
+        for each in (sequence, *sequence.forks):
+            each.max_length = min(each.max_length, self.max_model_len)
+            each.arrival = self._num_arrivals
+            self._num_arrivals += 1
+            each.status = Status.WAITING if each is sequence else Status.PENDING
+            self.sequences[each.id] = each
+        self.waiting.add(sequence)
+
+    def schedule(self) -> Step:
+        """Decide the next step. Every sequence that gets tokens has slots for them afterwards."""
+        chunks: dict[str, Chunk] = {}
+        preempted: list[Sequence] = []
+        admitted: list[tuple[Sequence, int]] = []
+        budget = self._serve_running(chunks, preempted)
+        if not preempted:
+            budget = self._admit_waiting(budget, chunks, admitted)
+        step = Step(
+            number=self.totals.steps,
+            chunks=tuple(chunks.values()),
+            copies=self.cache.take_copies(),
+            admitted=tuple(admitted),
+            preempted=tuple(preempted),
+            running=len(self.running),
+            waiting=len(self.waiting),
+            scheduled_tokens=self.config.token_budget - budget,
+            blocks_used=self.cache.blocks_used,
+        )
+        self.totals.add_step(step)
+        return step
+
+    def finish_step(
+        self, step: Step, sampled: Mapping[str, int], stopped: Collection[str] = frozenset()
+    ) -> list[Sequence]:
+        """Take in a computed step: advance, append, fork, finish. Returns who finished, in order of the running list.
+
+        `sampled`: the token of every sampler of every chunk that samples, by sequence id. `stopped`: ids of those
+        whose token is their last.
+        """
+        finished: list[Sequence] = []
+        for chunk in step.chunks:
+            sequence = chunk.sequence
+            sequence.num_computed = chunk.stop
+            if chunk.samples:
+                forks, sequence.forks = sequence.forks, ()
+                for fork in forks:
+                    self._start_fork(sequence, fork)
+                for sampler in (sequence, *forks):
+                    if self._append(sampler, sampled[sampler.id], sampler.id in stopped):
+                        finished.append(sampler)
+        if finished:
+            self.running = [sequence for sequence in self.running if sequence.status is Status.RUNNING]
+        return finished
+
+    def abort(self, id: str) -> None:
+        """End a sequence, with the forks that still wait inside it. Not between `schedule` and `finish_step`.
+
+        Raises RequestError if there is none of that id.
+        """
+        sequence = self.sequences.get(id)
+        if sequence is None:
+            raise RequestError(f"no request {id!r} is running or waiting; accepted: one that is")
+        if sequence.status is Status.PENDING:
+            self._drop_fork(sequence)
+            return
+        if sequence.status is Status.WAITING:
+            self.waiting.remove(sequence)
+        else:
+            self.running.remove(sequence)
+            self.cache.free(sequence)
+        for each in (sequence, *sequence.forks):
+            self._end(each, FinishReason.ABORT)
+
+    def _serve_running(self, chunks: dict[str, Chunk], preempted: list[Sequence]) -> int:
+        """Give those who run their next tokens, front to back. Returns what is left of the budget."""
+        budget = self.config.token_budget
+        index = 0
+        while budget and index < len(self.running):
+            sequence = self.running[index]
+            start = sequence.num_computed
+            num_tokens = self._chunk_tokens(len(sequence.tokens) - start, budget)
+            while not self.cache.grow(sequence, start, start + num_tokens):
+                victim = self._preempt()
+                preempted.append(victim)
+                if victim.id in chunks:  # by priority it may stand further in front
+                    budget += chunks.pop(victim.id).num_tokens
+                    index -= 1
+                if victim is sequence:
+                    break
+            else:
+                chunks[sequence.id] = Chunk(sequence, start, num_tokens, start + num_tokens == len(sequence.tokens))
+                budget -= num_tokens
+                index += 1
+        return budget
+
+    def _admit_waiting(self, budget: int, chunks: dict[str, Chunk], admitted: list[tuple[Sequence, int]]) -> int:
+        """Let in who waits, until the first that finds no room. Returns what is left of the budget."""
+        if not self.waiting:
+            return budget
+        num_seats = self.config.max_num_seqs - sum(1 + len(sequence.forks) for sequence in self.running)
+        while budget and self.waiting:
+            sequence = self.waiting.head()
+            num_seats -= 1 + len(sequence.forks)
+            if num_seats < 0:
+                break
+            known = len(sequence.tokens)
+            hit = self.cache.match(sequence)
+            start = len(hit) * self.cache.block_size
+            num_tokens = self._chunk_tokens(known - start, budget)
+            if num_tokens < known - start and not self.config.chunked_prefill:
+                break
+            stop = start + num_tokens
+            room = known if self.config.reserve_full_isl else stop
+            if not self.cache.admit(sequence, hit, stop, room, self._keep_free if self.running else 0):
+                break
+            self.running.append(self.waiting.pop())
+            sequence.status = Status.RUNNING
+            sequence.num_computed = start
+            chunks[sequence.id] = Chunk(sequence, start, num_tokens, stop == known)
+            admitted.append((sequence, start))
+            budget -= num_tokens
+            if self.config.prefix_caching:
+                self.totals.add_look_up(known, start, is_return=sequence.num_preemptions > 0)
+        return budget
+
+    def _chunk_tokens(self, num_left: int, budget: int) -> int:
+        """Tokens of one sequence in this step. (That it ends at `max_model_len` needs no bound of its own here.)"""
+        return min(num_left, budget, self.config.long_prefill_threshold or budget)
+
+    def _preempt(self) -> Sequence:
+        """Take one out, the last or, by priority, the least important. It keeps its tokens and computes them again."""
+        victim = max(self.running, key=rank) if self.config.policy == "priority" else self.running[-1]
+        self.running.remove(victim)
+        self.cache.free(victim)
+        victim.status = Status.WAITING
+        victim.num_computed = 0
+        victim.num_preemptions += 1
+        self.waiting.put_back(victim)
+        return victim
+
+    def _append(self, sequence: Sequence, token: int, stops: bool) -> bool:
+        """One more token. Returns whether it was the last, in which case all is given back."""
+        sequence.tokens.append(token)
+        self.totals.sampled_tokens += 1
+        if not stops and len(sequence.tokens) < sequence.max_length:
+            return False
+        self.cache.free(sequence)
+        self._end(sequence, FinishReason.STOP if stops else FinishReason.LENGTH)
+        return True
+
+    def _start_fork(self, parent: Sequence, fork: Sequence) -> None:
+        """From here on it runs for itself. Its prompt's blocks are the parent's too."""
+        self.cache.fork(parent, fork)
+        fork.num_computed = fork.most_computed = parent.num_computed
+        fork.status = Status.RUNNING
+        self.running.append(fork)
+
+    def _drop_fork(self, fork: Sequence) -> None:
+        for sequence in self.sequences.values():
+            sequence.forks = tuple(each for each in sequence.forks if each is not fork)
+        self._end(fork, FinishReason.ABORT)
+
+    def _end(self, sequence: Sequence, reason: FinishReason) -> None:
+        sequence.status = Status.FINISHED
+        sequence.finish_reason = reason
+        del self.sequences[sequence.id]
+
+    def _check(self, sequence: Sequence) -> None:
+        """Raise RequestError on a sequence, or forks of one, that could never be served."""
+        known = [each.id for each in (sequence, *sequence.forks) if each.id in self.sequences]
+        if known:
+            raise RequestError(f"request {known[0]!r} is running or waiting already; accepted: an id of its own")
+        if sequence.num_prompt >= self.max_model_len:
+            raise RequestError(
+                f"the prompt of request {sequence.id!r} has {sequence.num_prompt} tokens; "
+                f"accepted: at most {self.max_model_len - 1}, one less than max_model_len"
+            )
+        slots = min(sequence.max_slots, self.max_model_len - 1)
+        if slots > self.cache.max_slots:
+            raise RequestError(
+                f"request {sequence.id!r} needs {slots} tokens of cache; accepted: at most the pool's "
+                f"{self.cache.max_slots}"
+            )
+        if sequence.forks and not self.cache.is_paged:
+            raise RequestError(f"request {sequence.id!r} forks; accepted: with cache 'paged', whose blocks are shared")
+        if len(sequence.forks) >= self.config.max_num_seqs:
+            raise RequestError(
+                f"request {sequence.id!r} has {1 + len(sequence.forks)} samples; "
+                f"accepted: at most max_num_seqs, {self.config.max_num_seqs}"
+            )
