@@ -1,1 +1,1 @@
-"""The real inference engine: scheduling, cache managers, and the models they serve. It imports nothing of ours but `kernels`."""
+"""The real inference engine: scheduler, cache managers, models. It imports nothing of ours but `kernels`."""

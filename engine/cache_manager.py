@@ -1,7 +1,7 @@
 """What the scheduler and the runner ask of a cache manager, and the three there are, by name.
 
 Every manager gives out slots of one pool, a tensor of `num_rows` rows of `row_tokens` slots for each layer. Slot =
-row * row_tokens + offset. They differ in what a row is: a block, a whole reservation, or the pool itself.
+row * row_tokens + offset. A paged cache has a row for each block, a contiguous one a single row.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class CacheManager(Protocol):
     row_tokens: int
     block_size: int  # tokens of what `blocks_used` counts, and of a block in `match`
     num_blocks: int  # of that size in the pool; paged counts its null block in
+    is_paged: bool  # sequences are read by their block table; otherwise they are runs of slots from `first_slot` on
 
     @property
     def blocks_used(self) -> int:
@@ -33,11 +34,6 @@ class CacheManager(Protocol):
     @property
     def max_slots(self) -> int:
         """Slots of the longest sequence that an otherwise empty pool holds."""
-        ...
-
-    @property
-    def is_paged(self) -> bool:
-        """Whether sequences are read by their block table. Otherwise they are runs of slots from `first_slot` on."""
         ...
 
     def match(self, sequence: Sequence) -> list[int]:
@@ -89,13 +85,12 @@ def make_cache(config: EngineConfig, num_blocks: int, max_model_len: int) -> Cac
     Whether `max_slots` is enough for the model is for the caller to say. Raises MemoryBudgetError if the pool is
     empty: no block beside the null block, or no room for one reservation of `max_model_len` tokens.
     """
-    from pagesim.engine.exact_fit_cache import ExactFitCache
+    from pagesim.engine.contiguous_cache import ContiguousCache
     from pagesim.engine.paged_cache import PagedCache
-    from pagesim.engine.reservation_cache import ReservationCache
 
-    num_slots = num_blocks * config.block_size
     if config.cache_kind == "paged":
         return PagedCache(num_blocks, config.block_size, prefix_caching=config.prefix_caching)
+    num_slots = num_blocks * config.block_size
     if config.cache_kind == "reservation":
-        return ReservationCache(num_slots, max_model_len)
-    return ExactFitCache(num_slots, config.fit)
+        return ContiguousCache(num_slots, reservation=max_model_len)
+    return ContiguousCache(num_slots, fit=config.fit)

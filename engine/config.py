@@ -56,6 +56,7 @@ class EngineConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        _parse_cache(self.cache)
         for name in AT_LEAST_ONE:
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -80,7 +81,7 @@ class EngineConfig:
 
     @property
     def cache_kind(self) -> CacheKind:
-        """The cache manager's name. Raises ConfigError on another."""
+        """The cache manager's name, without the fit."""
         return _parse_cache(self.cache)[0]
 
     @property

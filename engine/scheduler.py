@@ -12,10 +12,11 @@ from collections.abc import Collection, Mapping
 from pagesim.engine.cache_manager import CacheManager
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.errors import ConfigError, RequestError
+from pagesim.engine.rejection import check_request
 from pagesim.engine.sequence import FinishReason, Sequence, Status
 from pagesim.engine.step import Chunk, Step
 from pagesim.engine.totals import Totals
-from pagesim.engine.waiting import make_waiting, rank
+from pagesim.engine.waiting import Waiting
 
 
 class Scheduler:
@@ -33,7 +34,7 @@ class Scheduler:
         self.config = config
         self.cache = cache
         self.max_model_len = max_model_len
-        self.waiting = make_waiting(config.policy)
+        self.waiting = Waiting()
         self.running: list[Sequence] = []
         self.sequences: dict[str, Sequence] = {}  # all that are not finished, forks to come included
         self.totals = Totals()
@@ -50,10 +51,14 @@ class Scheduler:
 
         An answer ends at `max_model_len` at the latest. Raises RequestError on what could never be served.
         """
-        self._check(sequence)
+        check_request(sequence, self.config, self.cache, self.max_model_len)
+        ids = [each.id for each in (sequence, *sequence.forks)]
+        for id in ids:
+            if id in self.sequences or ids.count(id) > 1:
+                raise RequestError(f"request {id!r} is running or waiting already; accepted: an id of its own")
         for each in (sequence, *sequence.forks):
             each.max_length = min(each.max_length, self.max_model_len)
-            each.arrival = self._num_arrivals
+            each.rank = (each.priority if self.config.policy == "priority" else 0, self._num_arrivals)
             self._num_arrivals += 1
             each.status = Status.WAITING if each is sequence else Status.PENDING
             self.sequences[each.id] = each
@@ -94,10 +99,7 @@ class Scheduler:
             sequence = chunk.sequence
             sequence.num_computed = chunk.stop
             if chunk.samples:
-                forks, sequence.forks = sequence.forks, ()
-                for fork in forks:
-                    self._start_fork(sequence, fork)
-                for sampler in (sequence, *forks):
+                for sampler in (sequence, *self._start_forks(sequence)):
                     if self._append(sampler, sampled[sampler.id], sampler.id in stopped):
                         finished.append(sampler)
         if finished:
@@ -151,7 +153,7 @@ class Scheduler:
             return budget
         num_seats = self.config.max_num_seqs - sum(1 + len(sequence.forks) for sequence in self.running)
         while budget and self.waiting:
-            sequence = self.waiting.head()
+            sequence = self.waiting.head
             num_seats -= 1 + len(sequence.forks)
             if num_seats < 0:
                 break
@@ -180,14 +182,14 @@ class Scheduler:
         return min(num_left, budget, self.config.long_prefill_threshold or budget)
 
     def _preempt(self) -> Sequence:
-        """Take one out, the last or, by priority, the least important. It keeps its tokens and computes them again."""
-        victim = max(self.running, key=rank) if self.config.policy == "priority" else self.running[-1]
+        """Take out who ranks last, under fcfs the last of the list. It keeps its tokens and computes them again."""
+        victim = max(self.running, key=lambda sequence: sequence.rank)
         self.running.remove(victim)
         self.cache.free(victim)
         victim.status = Status.WAITING
         victim.num_computed = 0
         victim.num_preemptions += 1
-        self.waiting.put_back(victim)
+        self.waiting.add(victim)
         return victim
 
     def _append(self, sequence: Sequence, token: int, stops: bool) -> bool:
@@ -200,12 +202,17 @@ class Scheduler:
         self._end(sequence, FinishReason.STOP if stops else FinishReason.LENGTH)
         return True
 
-    def _start_fork(self, parent: Sequence, fork: Sequence) -> None:
-        """From here on it runs for itself. Its prompt's blocks are the parent's too."""
-        self.cache.fork(parent, fork)
-        fork.num_computed = fork.most_computed = parent.num_computed
-        fork.status = Status.RUNNING
-        self.running.append(fork)
+    def _start_forks(self, parent: Sequence) -> tuple[Sequence, ...]:
+        """From here on they run for themselves, behind the parent. The blocks of its prompt are theirs too."""
+        forks, parent.forks = parent.forks, ()
+        for fork in forks:
+            self.cache.fork(parent, fork)
+            fork.num_computed = fork.most_computed = parent.num_computed
+            fork.status = Status.RUNNING
+        if forks:
+            behind = self.running.index(parent) + 1
+            self.running[behind:behind] = forks
+        return forks
 
     def _drop_fork(self, fork: Sequence) -> None:
         for sequence in self.sequences.values():
@@ -216,27 +223,3 @@ class Scheduler:
         sequence.status = Status.FINISHED
         sequence.finish_reason = reason
         del self.sequences[sequence.id]
-
-    def _check(self, sequence: Sequence) -> None:
-        """Raise RequestError on a sequence, or forks of one, that could never be served."""
-        known = [each.id for each in (sequence, *sequence.forks) if each.id in self.sequences]
-        if known:
-            raise RequestError(f"request {known[0]!r} is running or waiting already; accepted: an id of its own")
-        if sequence.num_prompt >= self.max_model_len:
-            raise RequestError(
-                f"the prompt of request {sequence.id!r} has {sequence.num_prompt} tokens; "
-                f"accepted: at most {self.max_model_len - 1}, one less than max_model_len"
-            )
-        slots = min(sequence.max_slots, self.max_model_len - 1)
-        if slots > self.cache.max_slots:
-            raise RequestError(
-                f"request {sequence.id!r} needs {slots} tokens of cache; accepted: at most the pool's "
-                f"{self.cache.max_slots}"
-            )
-        if sequence.forks and not self.cache.is_paged:
-            raise RequestError(f"request {sequence.id!r} forks; accepted: with cache 'paged', whose blocks are shared")
-        if len(sequence.forks) >= self.config.max_num_seqs:
-            raise RequestError(
-                f"request {sequence.id!r} has {1 + len(sequence.forks)} samples; "
-                f"accepted: at most max_num_seqs, {self.config.max_num_seqs}"
-            )

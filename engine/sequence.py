@@ -43,19 +43,19 @@ class Sequence:
     `tokens`: prompt and outputs so far; `num_computed`: how many of them have K and V in the cache. `forks`: more
     samples of the same prompt, which start from this one's cache once the prompt is computed; until then they wait
     inside it. `salt` and `adapter`: two sequences share cached blocks only if both are equal. `priority`: lower goes
-    first, under policy "priority". `arrival`: its number in order of arrival, given by the scheduler.
+    first, under policy "priority". `rank`: its place among all others, lower first, given by the scheduler.
 
-    The cache manager writes what it holds: `block_table` (paged: physical blocks; reservation: its one row),
-    `first_slot` (contiguous caches: where its run starts), `block_hashes` and `num_entered` (prefix cache: hashes of
+    The cache manager writes what it holds: `block_table` (paged: physical blocks) or `first_slot` (contiguous: where
+    its run starts), `block_hashes` and `num_entered` (prefix cache: hashes of
     the full blocks that its tokens make, and how many blocks of the table are entered under theirs).
 
     Raises RequestError on an empty prompt or a `max_tokens` below 1.
     """
 
     __slots__ = (
-        "adapter", "arrival", "block_hashes", "block_table", "finish_reason", "first_slot", "forks", "id", "max_length",
-        "most_computed", "num_computed", "num_entered", "num_preemptions", "num_prompt", "priority", "salt", "sampling",
-        "status", "tokens",
+        "adapter", "block_hashes", "block_table", "finish_reason", "first_slot", "forks", "id", "max_length",
+        "most_computed", "num_computed", "num_entered", "num_preemptions", "num_prompt", "priority", "rank", "salt",
+        "sampling", "status", "tokens",
     )  # fmt: skip
 
     def __init__(
@@ -81,7 +81,7 @@ class Sequence:
         self.adapter = adapter
         self.priority = priority
         self.forks = forks
-        self.arrival = 0
+        self.rank = (0, 0)
         self.max_length = self.num_prompt + sampling.max_tokens  # the scheduler cuts it to max_model_len
         self.status = Status.WAITING
         self.finish_reason: FinishReason | None = None

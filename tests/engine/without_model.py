@@ -50,7 +50,7 @@ def check_step(scheduler: Scheduler, step: Step) -> None:
     places = [slot for chunk in step.chunks for slot in scheduler.cache.slots(chunk.sequence, chunk.start, chunk.stop)]
     assert len(set(places)) == len(places)
     for chunk in step.chunks:
-        assert 0 < chunk.num_tokens and chunk.start == chunk.sequence.num_computed
+        assert chunk.num_tokens > 0 and chunk.start == chunk.sequence.num_computed
         assert chunk.stop <= len(chunk.sequence.tokens) < chunk.sequence.max_length
 
 
