@@ -61,13 +61,14 @@ class PagedCache:
         sequence.block_table = hit + self.pool.take(self._blocks(stop) - len(hit))
         sequence.num_entered = len(hit)
         self._holders[sequence.id] = sequence
-        self._enter_full_blocks(sequence, stop)
+        if self.prefix_caching:
+            self._enter_full_blocks(sequence, stop)
         return True
 
     def grow(self, sequence: Sequence, start: int, stop: int) -> bool:
         """Take the blocks that are missing, and a private one in place of a shared partial block."""
         table, pool = sequence.block_table, self.pool
-        missing = self._blocks(stop) - len(table)
+        missing = -(-stop // self.block_size) - len(table)
         first = start // self.block_size
         shared = first < len(table) and pool.references[table[first]] > 1 and self._is_shared(table[first])
         if missing + shared > pool.num_free:
@@ -76,7 +77,8 @@ class PagedCache:
             self._make_private(table, first)
         if missing:
             table += pool.take(missing)
-        self._enter_full_blocks(sequence, stop)
+        if self.prefix_caching:
+            self._enter_full_blocks(sequence, stop)
         return True
 
     def free(self, sequence: Sequence) -> None:
@@ -149,7 +151,7 @@ class PagedCache:
 
     def _enter_full_blocks(self, sequence: Sequence, stop: int) -> None:
         num_full = stop // self.block_size
-        if self.prefix_caching and sequence.num_entered < num_full:
+        if sequence.num_entered < num_full:
             hashes = extend_hashes(sequence, self.block_size)
             for index in range(sequence.num_entered, num_full):
                 self.pool.enter(sequence.block_table[index], hashes[index])

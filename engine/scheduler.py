@@ -38,6 +38,7 @@ class Scheduler:
         self.running: list[Sequence] = []
         self.sequences: dict[str, Sequence] = {}  # all that are not finished, forks to come included
         self.totals = Totals()
+        self._most_tokens = config.long_prefill_threshold or config.token_budget  # of one sequence in one step
         self._keep_free = int(config.watermark * cache.num_blocks)
         self._num_arrivals = 0
 
@@ -95,13 +96,17 @@ class Scheduler:
         whose token is their last.
         """
         finished: list[Sequence] = []
-        for chunk in step.chunks:
-            sequence = chunk.sequence
-            sequence.num_computed = chunk.stop
-            if chunk.samples:
-                for sampler in (sequence, *self._start_forks(sequence)):
-                    if self._append(sampler, sampled[sampler.id], sampler.id in stopped):
-                        finished.append(sampler)
+        for sequence, start, num_tokens, samples in step.chunks:
+            sequence.num_computed = start + num_tokens
+            if not samples:
+                continue
+            for sampler in (sequence, *self._start_forks(sequence)) if sequence.forks else (sequence,):
+                sampler.tokens.append(sampled[sampler.id])
+                if sampler.id in stopped or len(sampler.tokens) == sampler.max_length:
+                    self.cache.free(sampler)
+                    self._end(sampler, FinishReason.STOP if sampler.id in stopped else FinishReason.LENGTH)
+                    finished.append(sampler)
+        self.totals.sampled_tokens += len(sampled)
         if finished:
             self.running = [sequence for sequence in self.running if sequence.status is Status.RUNNING]
         return finished
@@ -131,9 +136,10 @@ class Scheduler:
         index = 0
         while budget and index < len(self.running):
             sequence = self.running[index]
-            start = sequence.num_computed
-            num_tokens = self._chunk_tokens(len(sequence.tokens) - start, budget)
-            while not self.cache.grow(sequence, start, start + num_tokens):
+            start, known = sequence.num_computed, len(sequence.tokens)
+            num_tokens = min(known - start, budget, self._most_tokens)  # never past max_model_len, where answers end
+            stop = start + num_tokens
+            while not self.cache.grow(sequence, start, stop):
                 victim = self._preempt()
                 preempted.append(victim)
                 if victim.id in chunks:  # by priority it may stand further in front
@@ -142,7 +148,7 @@ class Scheduler:
                 if victim is sequence:
                     break
             else:
-                chunks[sequence.id] = Chunk(sequence, start, num_tokens, start + num_tokens == len(sequence.tokens))
+                chunks[sequence.id] = Chunk(sequence, start, num_tokens, stop == known)
                 budget -= num_tokens
                 index += 1
         return budget
@@ -160,7 +166,7 @@ class Scheduler:
             known = len(sequence.tokens)
             hit = self.cache.match(sequence)
             start = len(hit) * self.cache.block_size
-            num_tokens = self._chunk_tokens(known - start, budget)
+            num_tokens = min(known - start, budget, self._most_tokens)
             if num_tokens < known - start and not self.config.chunked_prefill:
                 break
             stop = start + num_tokens
@@ -177,41 +183,27 @@ class Scheduler:
                 self.totals.add_look_up(known, start, is_return=sequence.num_preemptions > 0)
         return budget
 
-    def _chunk_tokens(self, num_left: int, budget: int) -> int:
-        """Tokens of one sequence in this step. (That it ends at `max_model_len` needs no bound of its own here.)"""
-        return min(num_left, budget, self.config.long_prefill_threshold or budget)
-
     def _preempt(self) -> Sequence:
         """Take out who ranks last, under fcfs the last of the list. It keeps its tokens and computes them again."""
         victim = max(self.running, key=lambda sequence: sequence.rank)
         self.running.remove(victim)
         self.cache.free(victim)
         victim.status = Status.WAITING
+        victim.most_computed = max(victim.most_computed, victim.num_computed)
         victim.num_computed = 0
         victim.num_preemptions += 1
         self.waiting.add(victim)
         return victim
-
-    def _append(self, sequence: Sequence, token: int, stops: bool) -> bool:
-        """One more token. Returns whether it was the last, in which case all is given back."""
-        sequence.tokens.append(token)
-        self.totals.sampled_tokens += 1
-        if not stops and len(sequence.tokens) < sequence.max_length:
-            return False
-        self.cache.free(sequence)
-        self._end(sequence, FinishReason.STOP if stops else FinishReason.LENGTH)
-        return True
 
     def _start_forks(self, parent: Sequence) -> tuple[Sequence, ...]:
         """From here on they run for themselves, behind the parent. The blocks of its prompt are theirs too."""
         forks, parent.forks = parent.forks, ()
         for fork in forks:
             self.cache.fork(parent, fork)
-            fork.num_computed = fork.most_computed = parent.num_computed
+            fork.num_computed = parent.num_computed
             fork.status = Status.RUNNING
-        if forks:
-            behind = self.running.index(parent) + 1
-            self.running[behind:behind] = forks
+        behind = self.running.index(parent) + 1
+        self.running[behind:behind] = forks
         return forks
 
     def _drop_fork(self, fork: Sequence) -> None:

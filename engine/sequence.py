@@ -86,7 +86,7 @@ class Sequence:
         self.status = Status.WAITING
         self.finish_reason: FinishReason | None = None
         self.num_computed = 0
-        self.most_computed = 0  # the high-water mark of num_computed: what lies below it was computed before
+        self.most_computed = 0  # the most it ever was when preempted: what lies below was computed before
         self.num_preemptions = 0
         self.block_table: list[int] = []
         self.first_slot: int | None = None

@@ -43,11 +43,9 @@ class Totals:
         self.scheduled_tokens += step.scheduled_tokens
         self.peak_blocks_used = max(self.peak_blocks_used, step.blocks_used)
         self.peak_running = max(self.peak_running, step.running)
-        for sequence, start, num_tokens, _ in step.chunks:
-            stop = start + num_tokens
-            if start < sequence.most_computed:
-                self.recomputed_tokens += min(stop, sequence.most_computed) - start
-            sequence.most_computed = max(sequence.most_computed, stop)
+        if self.preemptions:
+            for sequence, start, num_tokens, _ in step.chunks:
+                self.recomputed_tokens += max(0, min(start + num_tokens, sequence.most_computed) - start)
 
     def as_dict(self) -> dict[str, int]:
         """Name to figure."""
