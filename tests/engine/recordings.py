@@ -8,9 +8,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from without_model import new_prompt, scheduler, sequence
+from without_model import AuditedScheduler, new_prompt, scheduler, sequence
 
-from pagesim.engine.scheduler import Scheduler
 from pagesim.engine.sequence import Sequence
 
 OURS = Path(__file__).parents[1] / "data" / "golden"
@@ -29,7 +28,7 @@ def load(path: Path) -> Recording:
     return recording
 
 
-def scheduler_of(recording: Recording) -> Scheduler:
+def scheduler_of(recording: Recording) -> AuditedScheduler:
     config = recording["config"]
     return scheduler(
         num_blocks=config["num_blocks"],

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 
-from pagesim.engine.cache_manager import make_cache
+from audit import SlotMemory
+
+from pagesim.engine.cache_manager import CacheManager, make_cache
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.scheduler import Scheduler
 from pagesim.engine.sequence import Sequence
@@ -32,29 +34,36 @@ def sequence(id: str, prompt: int | list[int], max_tokens: int, **more: object) 
     return Sequence(id, tokens, Lengths(max_tokens), **more)  # type: ignore[arg-type]
 
 
-def scheduler(num_blocks: int = 9, max_model_len: int = 64, **options: object) -> Scheduler:
+class AuditedScheduler(Scheduler):
+    """With a pool that remembers what was written where."""
+
+    def __init__(self, config: EngineConfig, cache: CacheManager, max_model_len: int) -> None:
+        super().__init__(config, cache, max_model_len)
+        self.memory = SlotMemory(cache)
+
+
+def scheduler(num_blocks: int = 9, max_model_len: int = 64, **options: object) -> AuditedScheduler:
     config = EngineConfig(**{"model": "none", "block_size": 4, **options})  # type: ignore[arg-type]
-    return Scheduler(config, make_cache(config, num_blocks, max_model_len), max_model_len)
+    return AuditedScheduler(config, make_cache(config, num_blocks, max_model_len), max_model_len)
 
 
 def sample(step: Step) -> dict[str, int]:
     return {sampler.id: next(fresh_tokens) for chunk in step.chunks for sampler in chunk.samplers}
 
 
-def check_step(scheduler: Scheduler, step: Step) -> None:
-    """What must hold of every step, whatever the options."""
+def check_step(scheduler: AuditedScheduler, step: Step) -> None:
+    """What must hold of every step, whatever the options. Writes and reads what a model would."""
     scheduler.cache.check()
     assert sum(chunk.num_tokens for chunk in step.chunks) == step.scheduled_tokens <= scheduler.config.token_budget
     assert step.running <= scheduler.config.max_num_seqs
     assert not (step.preempted and step.admitted)
-    places = [slot for chunk in step.chunks for slot in scheduler.cache.slots(chunk.sequence, chunk.start, chunk.stop)]
-    assert len(set(places)) == len(places)
     for chunk in step.chunks:
         assert chunk.num_tokens > 0 and chunk.start == chunk.sequence.num_computed
         assert chunk.stop <= len(chunk.sequence.tokens) < chunk.sequence.max_length
+    scheduler.memory.run(step)
 
 
-def drive(scheduler: Scheduler, arrivals: Mapping[int, list[Sequence]], *, check: bool = True) -> Iterator[Row]:
+def drive(scheduler: AuditedScheduler, arrivals: Mapping[int, list[Sequence]], *, check: bool = True) -> Iterator[Row]:
     """Serve to the end; `arrivals`: by step. Idle steps are rows too."""
     last = max(arrivals, default=-1)
     while scheduler.has_work or scheduler.totals.steps <= last:
