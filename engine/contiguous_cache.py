@@ -29,9 +29,13 @@ class ContiguousCache:
     num_rows = 1
 
     def __init__(self, num_slots: int, *, fit: Fit = "first", reservation: int | None = None) -> None:
-        if num_slots < (reservation or 1):
-            wanted = f"holds no reservation of max_model_len {reservation}" if reservation else "is empty"
-            raise MemoryBudgetError(f"a pool of {num_slots} tokens {wanted}; accepted: max_model_len within the pool")
+        if num_slots < 1:
+            raise MemoryBudgetError(f"a pool of {num_slots} tokens is empty; accepted: at least 1")
+        if reservation is not None and num_slots < reservation:
+            raise MemoryBudgetError(
+                f"a pool of {num_slots} tokens holds no reservation of max_model_len {reservation}; "
+                f"accepted: max_model_len up to {num_slots}"
+            )
         self.fit = fit
         self.reservation = reservation
         self.row_tokens = num_slots
