@@ -66,7 +66,10 @@ class Scheduler:
         self.waiting.add(sequence)
 
     def schedule(self) -> Step:
-        """Decide the next step. Every sequence that gets tokens has slots for them afterwards."""
+        """Decide the next step. Every sequence that gets tokens has slots for them afterwards.
+
+        If it cannot be computed, all its sequences must be aborted: what it was to write is missing.
+        """
         chunks: dict[str, Chunk] = {}
         preempted: list[Sequence] = []
         admitted: list[tuple[Sequence, int]] = []
@@ -112,7 +115,7 @@ class Scheduler:
         return finished
 
     def abort(self, id: str) -> None:
-        """End a sequence, with the forks that still wait inside it. Not between `schedule` and `finish_step`.
+        """End a sequence, with the forks that still wait inside it. Its step, if any, is finished, or given up.
 
         Raises RequestError if there is none of that id.
         """

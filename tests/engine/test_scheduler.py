@@ -311,3 +311,16 @@ def test_the_same_pool_holds_more_the_less_is_set_aside(cache: str, seats: int) 
     rows = list(drive(engine, {}))
     assert engine.totals.preemptions == 0 or cache == "paged"
     assert rows[-1]["finished"]
+
+
+def test_after_a_step_that_failed_nobody_finds_what_it_was_to_write() -> None:
+    engine = scheduler(num_blocks=20, prefix_caching=True)
+    prompt = list(range(13))
+    add(engine, sequence("a", prompt, 4), sequence("b", prompt, 4))
+    step = engine.schedule()
+    assert step.admitted[1][1] == 12  # b counts on what a was to write
+    engine.abort("a")
+    engine.abort("b")
+    engine.cache.check()
+    add(engine, sequence("c", prompt, 4))
+    assert turn(engine)[0].admitted[0][1] == 0
