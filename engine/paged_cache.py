@@ -100,7 +100,7 @@ class PagedCache:
         assert not child.block_table
         child.block_table = parent.block_table[: self._blocks(parent.num_computed)]
         child.block_hashes = list(parent.block_hashes)
-        child.num_entered = min(parent.num_entered, len(child.block_table))
+        child.num_entered = parent.num_entered
         self.pool.hold(child.block_table)
         self._holders[child.id] = child
 
