@@ -132,16 +132,14 @@ def test_the_figures_of_returns_are_kept_apart() -> None:
 
 
 def test_by_priority_the_least_important_goes_and_may_already_have_had_its_tokens() -> None:
-    engine = scheduler(num_blocks=6, policy="priority")
-    late = sequence("late", 8, 8, priority=1)
-    urgent = sequence("urgent", 8, 8, priority=0)
-    add(engine, late)
+    engine = scheduler(num_blocks=7, policy="priority")
+    add(engine, sequence("late", 8, 8, priority=1))
     turn(engine)
-    add(engine, urgent)
-    turn(engine)  # 3 and 2 blocks
+    add(engine, sequence("urgent", 8, 8, priority=0), sequence("other", 2, 8, priority=0))
+    assert turn(engine)[0].blocks_used == 3 + 2 + 1
     step, _ = turn(engine)
     assert [each.id for each in step.preempted] == ["late"]
-    assert tokens(step) == {"urgent": 1} and step.scheduled_tokens == 1 and step.running == 1
+    assert tokens(step) == {"urgent": 1, "other": 1} and step.scheduled_tokens == 2 and step.running == 2
 
 
 def test_blocks_that_were_scheduled_and_then_not_computed_cannot_be_found() -> None:
