@@ -1,1 +1,1 @@
-"""The real inference engine. Nothing is here yet."""
+"""The real inference engine: scheduler, cache managers, models. It imports nothing of ours but `kernels`."""
