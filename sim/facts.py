@@ -6,18 +6,13 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from pagesim.sim.config import RunConfig
-from pagesim.sim.errors import UsageError
-from pagesim.sim.files import write_text
-from pagesim.sim.jsontext import dumps
 from pagesim.sim.source import Source
 from pagesim.sim.trace import Trace
 
 LIBRARIES = ("pagesim", "simpy", "numpy", "scipy")
-FILE_NAME = "run.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +68,3 @@ def pool_facts(config: RunConfig) -> PoolFacts:
 def versions() -> dict[str, str]:
     """Of what computed a result."""
     return {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()}
-
-
-def save(result: dict[str, Any], folder: Path) -> Path:
-    """Write FILE_NAME into `folder`, made if need be. Raises UsageError if it cannot be."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{folder}: cannot be made a folder ({error.strerror})") from error
-    write_text(folder / FILE_NAME, dumps(result) + "\n")
-    return folder / FILE_NAME
-
-
-def saved(path: Path | str) -> tuple[Path, bytes]:
-    """The file that `save` wrote, named itself or by its folder, and what is in it. Raises UsageError."""
-    path = Path(path)
-    file = path / FILE_NAME if path.is_dir() else path
-    try:
-        return file, file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read ({error.strerror})") from error

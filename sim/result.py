@@ -8,24 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-import msgspec
 import numpy as np
 
 from pagesim.sim.allocators import in_order
 from pagesim.sim.config import RunConfig
-from pagesim.sim.errors import UsageError
-from pagesim.sim.facts import PoolFacts, TraceFacts, pool_facts, save, saved, versions
-from pagesim.sim.jsontext import rounded
+from pagesim.sim.facts import PoolFacts, TraceFacts, pool_facts, versions
 from pagesim.sim.measures import AtRefusal, Measures, length_edges
 from pagesim.sim.occupancy import Occupancy
 from pagesim.sim.run import Runs
+from pagesim.sim.saved import SavedResult
 from pagesim.sim.stats import Interval, interval, share
 from pagesim.sim.trace import Floats
 
-SCHEMA = "pagesim.run/1"
 PARTS = ("used", "reserved", "internal", "free")
 
 
@@ -85,8 +81,11 @@ class AllocatorResult:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(SavedResult):
     """A whole run."""
+
+    SCHEMA: ClassVar[str] = "pagesim.run/1"
+    FOR_PICTURES: ClassVar[tuple[str, ...]] = ("series", "occupied_at_refusal")
 
     schema: str
     config: dict[str, Any]
@@ -99,39 +98,13 @@ class RunResult:
     def of(cls, config: RunConfig, runs: Runs) -> Self:
         """Summarise what was computed."""
         names = in_order(runs.measures)
-        whole = {
-            "schema": SCHEMA,
-            "config": {**config.as_json(), "allocators": names},
-            "trace": runs.trace,
-            "pool": pool_facts(config),
-            "allocators": {name: _allocator(runs.measures[name], config.max_model_len) for name in names},
-            "versions": versions(),
-        }
-        return msgspec.convert(rounded(msgspec.to_builtins(whole)), cls)
-
-    def document(self) -> dict[str, Any]:
-        """What `--json` prints: all but versions and the figures that only pictures need."""
-        whole: dict[str, Any] = msgspec.to_builtins(self)
-        del whole["versions"]
-        for allocator in whole["allocators"].values():
-            del allocator["series"], allocator["occupied_at_refusal"]
-        return whole
-
-    def save(self, folder: Path) -> Path:
-        """Write FILE_NAME into `folder`, made if need be. Raises UsageError if it cannot be."""
-        return save(msgspec.to_builtins(self), folder)
-
-    @classmethod
-    def load(cls, path: Path | str) -> Self:
-        """Read what `save` wrote: the file, or its folder. Raises UsageError if it is not such a result."""
-        file, text = saved(path)
-        try:
-            result = msgspec.json.decode(text, type=cls)
-        except msgspec.MsgspecError as error:
-            raise UsageError(f"{file}: not a saved run ({error})") from error
-        if result.schema != SCHEMA:
-            raise UsageError(f"{file}: schema {result.schema}; accepted: {SCHEMA}")
-        return result
+        return cls.of_parts(
+            config={**config.as_json(), "allocators": names},
+            trace=runs.trace,
+            pool=pool_facts(config),
+            allocators={name: _allocator(runs.measures[name], config.max_model_len) for name in names},
+            versions=versions(),
+        )
 
 
 def _allocator(runs: list[Measures], max_model_len: int) -> AllocatorResult:

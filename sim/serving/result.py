@@ -8,24 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-import msgspec
 import numpy as np
 
 from pagesim.sim.allocators import in_order
 from pagesim.sim.config import RunConfig
-from pagesim.sim.errors import UsageError
-from pagesim.sim.facts import PoolFacts, TraceFacts, pool_facts, save, saved, versions
-from pagesim.sim.jsontext import rounded
+from pagesim.sim.facts import PoolFacts, TraceFacts, pool_facts, versions
+from pagesim.sim.saved import SavedResult
 from pagesim.sim.serving.distribution import Distribution
 from pagesim.sim.serving.figures import REASONS, ServingFigures
 from pagesim.sim.serving.run import Served, ServedRuns
 from pagesim.sim.stats import Interval, interval, share
 from pagesim.sim.trace import Floats
 
-SCHEMA = "pagesim.serve/1"
 SHARES = ("used", "reserved", "internal", "free", "unusable", "cached")
 COUNTS = ("requests", "finished", "unfinished", "rejected", "steps", "preemptions", "preempted_requests",
           "recomputed_tokens")  # fmt: skip
@@ -125,8 +121,11 @@ class AllocatorResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ServingResult:
+class ServingResult(SavedResult):
     """A whole run."""
+
+    SCHEMA: ClassVar[str] = "pagesim.serve/1"
+    FOR_PICTURES: ClassVar[tuple[str, ...]] = ("series", "percentiles")
 
     schema: str
     config: dict[str, Any]
@@ -139,39 +138,13 @@ class ServingResult:
     def of(cls, config: RunConfig, runs: ServedRuns) -> Self:
         """Summarise what was computed."""
         names = in_order(runs.served)
-        whole = {
-            "schema": SCHEMA,
-            "config": {**config.as_json(), "allocators": names},
-            "trace": runs.trace,
-            "pool": pool_facts(config),
-            "allocators": {name: _allocator(runs.served[name]) for name in names},
-            "versions": versions(),
-        }
-        return msgspec.convert(rounded(msgspec.to_builtins(whole)), cls)
-
-    def document(self) -> dict[str, Any]:
-        """What `--json` prints: all but versions and the figures that only pictures need."""
-        whole: dict[str, Any] = msgspec.to_builtins(self)
-        del whole["versions"]
-        for allocator in whole["allocators"].values():
-            del allocator["series"], allocator["percentiles"]
-        return whole
-
-    def save(self, folder: Path) -> Path:
-        """Write `run.json` into `folder`, made if need be. Raises UsageError if it cannot be."""
-        return save(msgspec.to_builtins(self), folder)
-
-    @classmethod
-    def load(cls, path: Path | str) -> Self:
-        """Read what `save` wrote: the file, or its folder. Raises UsageError if it is not such a result."""
-        file, text = saved(path)
-        try:
-            result = msgspec.json.decode(text, type=cls)
-        except msgspec.MsgspecError as error:
-            raise UsageError(f"{file}: not a saved run with a queue ({error})") from error
-        if result.schema != SCHEMA:
-            raise UsageError(f"{file}: schema {result.schema}; accepted: {SCHEMA}")
-        return result
+        return cls.of_parts(
+            config={**config.as_json(), "allocators": names},
+            trace=runs.trace,
+            pool=pool_facts(config),
+            allocators={name: _allocator(runs.served[name]) for name in names},
+            versions=versions(),
+        )
 
 
 def _allocator(runs: Sequence[Served]) -> AllocatorResult:

@@ -14,10 +14,10 @@ import pytest
 from pagesim.sim.allocators import Pool
 from pagesim.sim.config import DEFAULT_ALLOCATORS, PoolConfig, RunConfig, WorkloadConfig
 from pagesim.sim.errors import PagesimError, UsageError
-from pagesim.sim.facts import FILE_NAME
 from pagesim.sim.reading import ReadOptions
-from pagesim.sim.result import SCHEMA, RunResult
+from pagesim.sim.result import RunResult
 from pagesim.sim.run import expected_requests, run
+from pagesim.sim.saved import FILE_NAME
 from pagesim.sim.setting import setting
 from pagesim.sim.summary import readings, sentences
 from pagesim.sim.trace import Trace
@@ -153,7 +153,7 @@ def test_every_kind_of_result_comes_back(config: RunConfig, tmp_path: Path) -> N
 
 def test_the_document_is_json_with_a_schema_and_without_what_only_pictures_need(result: RunResult) -> None:
     document = json.loads(json.dumps(result.document(), allow_nan=False))
-    assert document["schema"] == SCHEMA and "versions" not in document
+    assert document["schema"] == RunResult.SCHEMA and "versions" not in document
     assert list(document["allocators"]) == ["reservation", "exact-fit", "paged"]
     for allocator in document["allocators"].values():
         assert "series" not in allocator and "refused_share" in allocator

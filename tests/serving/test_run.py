@@ -12,7 +12,7 @@ from pagesim.sim.allocators import Pool, allocator_class
 from pagesim.sim.config import PoolConfig, QueueConfig, RunConfig, WorkloadConfig
 from pagesim.sim.errors import UsageError
 from pagesim.sim.serving.config import ServingConfig
-from pagesim.sim.serving.result import SCHEMA, ServingResult
+from pagesim.sim.serving.result import ServingResult
 from pagesim.sim.serving.run import serve_all
 from pagesim.sim.serving.server import serve
 from pagesim.sim.serving.steptime import ConstantStep
@@ -109,8 +109,8 @@ def test_the_same_seed_gives_the_same_result(high):
 def test_a_result_loads_back_equal(high, tmp_path):
     file = high.save(tmp_path / "folder")
     assert ServingResult.load(file) == ServingResult.load(file.parent) == high
-    assert high.schema == SCHEMA
-    file.write_text(file.read_text().replace(SCHEMA, "pagesim.serve/0"))
+    assert high.schema == ServingResult.SCHEMA
+    file.write_text(file.read_text().replace(ServingResult.SCHEMA, "pagesim.serve/0"))
     with pytest.raises(UsageError, match=r"accepted: pagesim\.serve/1"):
         ServingResult.load(file)
 

@@ -33,8 +33,8 @@ class Outputs:
 
     def check(self) -> None:
         """Raise UsageError if a file cannot be written: before an hour of work, not after."""
-        from pagesim.sim.facts import FILE_NAME
         from pagesim.sim.files import check_writable
+        from pagesim.sim.saved import FILE_NAME
 
         saved = None if self.out is None or not self.out.exists() else self.out / FILE_NAME
         for place in (self.report, self.steps, saved):
