@@ -32,10 +32,12 @@ class ServingConfig:
     `num_blocks` that an admission must leave free while something runs. `policy` "priority" serves the least priority
     number first, and preempts the greatest. `victim` other than "last" is a what-if that no engine measured has; with
     "priority" it must stay "last". `allocator` other than "paged" gives each sequence one run of slots for its whole
-    answer, out of as many slots as the usable blocks have. `prefix_match_unit`: tokens of which a match is a multiple,
-    so that it may end inside a block, which is then copied (see `fine_pool`); 0: whole blocks. `evict`: which free block that prefix caching could still
-    find is taken when no plain one is left: the least recently freed; the one that could be found first, `fifo`; any,
-    drawn with `evict_seed`; or the one that is asked for last, `optimal` (see ranking.FutureUse).
+    answer, out of as many slots as the usable blocks have.
+
+    Further what-ifs. `prefix_match_unit`: tokens of which a match is a multiple, so that it may end inside a block,
+    which is then copied (see `fine_pool`); 0: whole blocks. `evict`: which free block that prefix caching could still
+    find is taken when no plain one is left: the least recently freed; the one that could be found first, "fifo"; any,
+    drawn with `evict_seed`, "random"; or the one that is asked for last, "optimal" (see `ranking.FutureUse`).
     `preempt`: a victim is computed again, or with "swap" its blocks go to `host_blocks` blocks of host memory, over a
     link of `host_bandwidth_bytes_per_s`, at `bytes_per_token` of the KV cache, and come back (see `host`).
     `fork`: samples of one prompt are requests of their own, or share it and copy on write (see `forking_pool`); then

@@ -165,13 +165,14 @@ class Stepper:
     def __init__(
         self, trace: Trace, config: ServingConfig, step_time: StepTime, priority: list[int] | None = None
     ) -> None:
-        n = [1] * len(trace) if trace.n is None or config.fork == "none" else trace.n.tolist()
+        together = trace.n is not None and config.fork == "cow"
+        n = trace.n.tolist() if together else None
         trace = independent_samples(trace)
         self.config, self.step_time, self.trace = config, step_time, trace
         self.pool = Pool(config)
         self.requests = [self.request(row, priority) for row in range(len(trace))]
         heads, self.rejected, rest = [], [], list(self.requests)
-        for count in n:
+        for count in n or [1] * len(trace):
             group, rest = rest[:count], rest[count:]
             if self.can_serve(group[0]) and count <= self.seats():
                 heads.append(group[0])
@@ -412,7 +413,8 @@ class Stepper:
         pool.check(self.running)
         assert self.sequences(self.running) <= self.config.max_num_seqs
         row = {
-            "step": len(self.rows), "t": self.now, "running": self.sequences(self.running), "waiting": self.sequences(self.waiting),
+            "step": len(self.rows), "t": self.now,
+            "running": self.sequences(self.running), "waiting": self.sequences(self.waiting),
             "scheduled_tokens": sum(self.grants.values()), "blocks_used": len(pool.blocks) - len(pool.free),
             "admitted": [list(pair) for pair in admitted], "preempted": [r.row for r in preempted],
         }  # fmt: skip
