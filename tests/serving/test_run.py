@@ -150,7 +150,7 @@ def test_rules_must_be_for_the_pool_of_the_run():
 @given(traces(), st.sampled_from(("reservation", "exact-fit:best", "buddy")), st.integers(1, 12))
 def test_the_account_of_contiguous_runs(trace, name, most):
     """Slot by slot: what an allocator gives for each length, less what is filled in the end, is never filled."""
-    trace = replace(trace, hash_ids=None, hash_block_tokens=None)
+    trace = replace(trace, hash_ids=None, hash_block_tokens=None, n=None)
     longest = int(trace.total_tokens.max())
     rules = ServingConfig(
         num_blocks=2 + 3 * longest, block_size=1, max_model_len=longest, max_num_seqs=most, allocator=name
