@@ -26,7 +26,7 @@ from pagesim.sim.trace import Trace
 
 SCHEMA = "pagesim.trace/1"
 ROWS_AT_ONCE = 2**16
-COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens", "hash_ids", *LABELS, "n")
+COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens", "hash_ids", *LABELS, "n", "priority")
 ENDINGS = (".jsonl", ".jsonl.gz", ".parquet")
 
 

@@ -94,7 +94,8 @@ class Trace:
 
     `arrival_s`: float64 [requests], seconds, >= 0, not decreasing. `prompt_tokens`, `output_tokens`: int64 [requests],
     >= 1. The rest is None where the source has nothing of the kind: `hash_ids` with `hash_block_tokens` (tokens an id
-    stands for), `session`, `cache_salt`, `adapter`, and `n` (int64 [requests], >= 1, samples asked for).
+    stands for), `session`, `cache_salt`, `adapter`, `n` (int64 [requests], >= 1, samples asked for) and `priority`
+    (int64 [requests], the least is served first).
 
     Raises TraceError, naming the first bad row (from 0), field and value.
     """
@@ -108,9 +109,10 @@ class Trace:
     cache_salt: Labels | None = None
     adapter: Labels | None = None
     n: Ints | None = None
+    priority: Ints | None = None
 
     def __post_init__(self) -> None:
-        for name in ("arrival_s", "prompt_tokens", "output_tokens", "n"):
+        for name in ("arrival_s", "prompt_tokens", "output_tokens", "n", "priority"):
             column = getattr(self, name)
             if column is not None:
                 dtype = np.float64 if name == "arrival_s" else np.int64

@@ -23,6 +23,7 @@ A_TIME = "a finite time, 0 or later"
 A_LENGTH = f"a whole number of tokens from 1 to {MAX_TOKENS}"
 AN_OUTPUT = f"{A_LENGTH} (--zero-output drop or one also takes 0)"
 A_COUNT = "a whole number, 1 or more"
+A_PRIORITY = "a whole number"
 
 Mask = NDArray[np.bool_]
 

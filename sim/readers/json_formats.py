@@ -69,6 +69,7 @@ class OwnRow(msgspec.Struct, gc=False):
     cache_salt: str | None = None
     adapter: str | None = None
     n: Whole | None = None
+    priority: Whole | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ MOONCAKE = JsonFormat(
         hash_block_tokens=512,
     ),
 )
-_OWN_COLUMNS = ("prompt_tokens", "output_tokens", "hash_ids", "session", "cache_salt", "adapter", "n")
+_OWN_COLUMNS = ("prompt_tokens", "output_tokens", "hash_ids", "session", "cache_salt", "adapter", "n", "priority")
 OWN = JsonFormat(
     OwnRow,
     Shape("pagesim", {"arrival": "arrival_s", **{name: name for name in _OWN_COLUMNS}}, ticks_per_s=1, shift=False),

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pagesim.sim.errors import TraceError
-from pagesim.sim.readers.intake import A_COUNT, A_LENGTH, A_TIME
+from pagesim.sim.readers.intake import A_COUNT, A_LENGTH, A_PRIORITY, A_TIME
 from pagesim.sim.readers.json_formats import JsonFormat
 from pagesim.sim.readers.row_batch import LABELS, Names, RowBatch, Shape
 from pagesim.sim.readers.text_columns import numbers
@@ -32,6 +32,7 @@ ACCEPTED = {
     "output_tokens": A_LENGTH,
     "hash_ids": "a list of whole numbers",
     "n": A_COUNT,
+    "priority": A_PRIORITY,
 }
 
 
@@ -139,7 +140,7 @@ class JsonRows:
                 whole[name] = self.names[name].codes(labels)
             elif name == "hash_ids" and self._even(columns[name], name, problems):
                 ids = hashes([value or [] for value in columns[name]])
-            elif name in ("n", "chat_id", "parent_chat_id") and self._even(columns[name], name, problems):
+            elif name in ("n", "priority", "chat_id", "parent_chat_id") and self._even(columns[name], name, problems):
                 whole[name] = np.array([1 if value is None else value for value in columns[name]], np.int64)
         return RowBatch(lines, arrival, prompt, output, ids, whole, problems, lost, blank)
 

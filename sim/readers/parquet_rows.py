@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pagesim.sim.errors import TraceError
 from pagesim.sim.own_format import COLUMNS, ROWS_AT_ONCE, SCHEMA, Header, own_header, own_shape
-from pagesim.sim.readers.intake import A_COUNT, A_LENGTH, A_TIME
+from pagesim.sim.readers.intake import A_COUNT, A_LENGTH, A_PRIORITY, A_TIME
 from pagesim.sim.readers.row_batch import LABELS, Names, RowBatch
 from pagesim.sim.readers.trace_file import OnProgress, opened, reason
 from pagesim.sim.trace import HashIds
@@ -67,8 +67,9 @@ class ParquetRows:
             for name, accepted in zip(COLUMNS[:3], (A_TIME, A_LENGTH, A_LENGTH), strict=True)
         )
         whole = {name: self._codes(columns[name], name) for name in LABELS if name in columns}
-        if "n" in columns:
-            whole["n"] = self._numbers(columns["n"], "n", A_COUNT, problems)
+        for name, accepted in (("n", A_COUNT), ("priority", A_PRIORITY)):
+            if name in columns:
+                whole[name] = self._numbers(columns[name], name, accepted, problems)
         ids = self._hashes(columns["hash_ids"], problems) if "hash_ids" in columns else None
         return RowBatch(np.arange(first, first + table.num_rows), arrival, prompt, output, ids, whole, problems)
 
@@ -77,7 +78,7 @@ class ParquetRows:
             problems.setdefault(int(row), f"{name} is null; accepted: {accepted}")
         if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
             raise TraceError(f"{self.path}: column {name} is {column.type}; accepted: numbers")
-        if name == "n":
+        if name in ("n", "priority"):
             return np.asarray(column.fill_null(1).cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False))
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 

@@ -49,9 +49,9 @@ class RowBatch:
 
     `lines`: int64 [rows], numbers of the rows in the file, from 1. `arrival`: [rows], float64 or int64, ticks.
     `prompt_tokens`, `output_tokens`: float64 [rows]. `whole`: further columns of whole numbers, int64 or int32 [rows]:
-    labels as codes, `n`, and what else tells rows apart. `problems`: what is wrong with rows that could not be read,
-    by position. `lost`: lines between these rows that are no rows at all, with what is wrong. `blank_lines`: how many
-    lines had nothing on them.
+    labels as codes, `n`, `priority`, and what else tells rows apart. `problems`: what is wrong with rows that could not
+    be read, by position. `lost`: lines between these rows that are no rows at all, with what is wrong. `blank_lines`:
+    how many lines had nothing on them.
     """
 
     lines: Ints

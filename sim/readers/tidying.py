@@ -81,6 +81,7 @@ def tidy(intake: Intake, names: Mapping[str, Names]) -> tuple[Trace, ReadReport]
         cache_salt=_labels(table, names, "cache_salt", shape.declared),
         adapter=_labels(table, names, "adapter", shape.declared),
         n=table.columns.get("n"),
+        priority=table.columns.get("priority"),
     )
     report = ReadReport(
         format=shape.name,

@@ -1,4 +1,4 @@
-"""A prefix pool in which a match may end inside a block: that block is copied, and the rest computed into the copy.
+"""A prefix pool in which a match may end inside a block: that is copied then, and the rest computed into the copy.
 
 A what-if (`prefix_match_unit`): vLLM 0.29 matches whole blocks of full attention. Only full blocks are ever found, as
 there; but of the first of them that differs, or is only needed in part, the tokens in common are used. The copy is a

@@ -49,7 +49,8 @@ def serve(
     Each of the `n` samples of a prompt is a request of its own, or a fork of the first (`config.fork`); the log has a
     row for each in either case.
 
-    `priority`: one number for each request, the least is served first; it goes with the policy "priority".
+    `priority`: one number for each request, in place of the trace's, the least is served first; for the policy
+    "priority".
     `on_progress` is told of each PROGRESS_STEP requests that finish. Raises UsageError if there is not one priority for
     each request. `check`: assert the account after every stretch, at a cost for each block of the pool; raises
     AssertionError where it does not add up.
@@ -58,6 +59,8 @@ def serve(
     trace = independent_samples(trace)
     allocator = None if config.allocator == PAGED else _allocator(config)
     longest = config.max_model_len if allocator is None else allocator.largest_request_tokens
+    if priority is None and trace.priority is not None:
+        priority = trace.priority.tolist()
     requests = Requests(trace, config, priority, longest)
     record = Record.of(len(trace))
     running = Running(requests.last_pass, config.block_size if allocator is None else None)

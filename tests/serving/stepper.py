@@ -165,13 +165,14 @@ class Stepper:
     def __init__(
         self, trace: Trace, config: ServingConfig, step_time: StepTime, priority: list[int] | None = None
     ) -> None:
-        n = [1] * len(trace) if trace.n is None or config.fork == "none" else trace.n.tolist()
+        together = trace.n is not None and config.fork == "cow"
+        n = trace.n.tolist() if together else None
         trace = independent_samples(trace)
         self.config, self.step_time, self.trace = config, step_time, trace
         self.pool = Pool(config)
         self.requests = [self.request(row, priority) for row in range(len(trace))]
         heads, self.rejected, rest = [], [], list(self.requests)
-        for count in n:
+        for count in n or [1] * len(trace):
             group, rest = rest[:count], rest[count:]
             if self.can_serve(group[0]) and count <= self.seats():
                 heads.append(group[0])

@@ -34,7 +34,7 @@ def test_paged(case):
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(cases(prefix_caching=False), st.sampled_from(ALLOCATORS))
+@given(cases(prefix_caching=False, preempt="recompute", fork="none"), st.sampled_from(ALLOCATORS))
 def test_contiguous(case, allocator):
     trace, config, step_time, priority = case
     longest = min(config.max_model_len, config.usable_tokens)  # one that is longer would be refused

@@ -18,6 +18,7 @@ from pagesim.sim.trace import HashIds, Trace
 
 DATA = Path(__file__).parents[1] / "data" / "golden"
 ONE = ConstantStep(1.0)
+SWAP = {"preempt": "swap", "host_blocks": 64, "host_bandwidth_bytes_per_s": 25e9, "bytes_per_token": 12_288}
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,16 @@ ONE = ConstantStep(1.0)
         ({"policy": "priority", "victim": "longest"}, "--policy priority"),
         ({"chunked_prefill": False, "long_prefill_threshold": 8}, "--no-chunked-prefill"),
         ({"allocator": "buddy", "prefix_caching": True}, "--allocator buddy"),
+        ({"evict": "mru", "prefix_caching": True}, "--evict mru; accepted: lru, fifo, random, optimal"),
+        ({"evict": "fifo"}, "--evict fifo without --prefix-caching"),
+        ({"prefix_match_unit": 4}, "--prefix-match-unit 4 without --prefix-caching"),
+        ({"prefix_match_unit": 5, "prefix_caching": True}, "--prefix-match-unit 5; accepted: 0 for whole blocks"),
+        ({"preempt": "swap"}, "--preempt swap and --host-blocks is not given"),
+        ({"host_blocks": 4}, "--preempt recompute and --host-blocks 4"),
+        ({**SWAP, "host_bandwidth_bytes_per_s": 0.0}, "--host-bandwidth-bytes-per-s 0; accepted: more than 0"),
+        ({**SWAP, "allocator": "buddy"}, "--preempt swap with --allocator buddy"),
+        ({"fork": "cow", "prefix_caching": True}, "--fork cow with --prefix-caching"),
+        ({"fork": "cow", "allocator": "buddy"}, "--fork cow with --allocator buddy"),
     ],
 )
 def test_configurations_that_make_no_sense(words, said):
@@ -55,6 +66,14 @@ def test_there_is_a_priority_for_each_request():
     trace = Trace(np.zeros(2), np.ones(2, int), np.ones(2, int))
     with pytest.raises(UsageError, match="1 priorities for 2 requests"):
         serve(trace, ServingConfig(policy="priority"), ONE, priority=[1])
+
+
+def test_priorities_are_a_column_of_the_trace_or_an_argument():
+    trace = Trace(np.zeros(3), np.full(3, 4), np.full(3, 5), priority=np.array([2, 1, 0]))
+    config = ServingConfig(policy="priority", max_num_seqs=1)
+    assert serve(trace, config, ONE).admissions["row"].tolist() == [2, 1, 0]
+    assert serve(trace, config, ONE, priority=[1, 0, 2]).admissions["row"].tolist() == [1, 0, 2]
+    assert serve(trace, replace(config, policy="fcfs"), ONE).admissions["row"].tolist() == [0, 1, 2]
 
 
 def recording(**changes):

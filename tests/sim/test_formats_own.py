@@ -52,6 +52,7 @@ def traces(draw: Any) -> Trace:
         cache_salt=labels(),
         adapter=labels(),
         n=np.array(column(st.integers(1, 2**40))) if draw(st.booleans()) else None,
+        priority=np.array(column(IDS)) if draw(st.booleans()) else None,
     )
 
 
@@ -119,6 +120,7 @@ BAD_LINES = [
     (HEADER.replace("trace/1", "trace/9") + ROW, "schema pagesim.trace/9; accepted: pagesim.trace/1"),
     (HEADER.replace('"n"', '"m"') + ROW, "the header names column m; accepted: arrival_s"),
     (HEADER.replace("columns", "column") + ROW, "the header is broken"),
+    (HEADER.replace('"n"', '"priority"') + ROW.replace('"n":1', '"priority":"high"'), "line 2: priority is"),
     (HEADER, "has no rows"),
 ]
 
@@ -146,6 +148,7 @@ BAD_COLUMNS = [
     ({"prompt_tokens": ["a", "b"]}, ": column prompt_tokens is string; accepted: numbers"),
     ({"output_tokens": [1, 2**41]}, ", row 2: output_tokens is 2199023255552; accepted"),
     ({"n": [1, None]}, ", row 2: n is null; accepted: a whole number, 1 or more"),
+    ({"priority": [1, None]}, ", row 2: priority is null; accepted: a whole number"),
     ({"session": [1, 2]}, ": column session is int64; accepted: strings"),
     ({"output_tokens": None}, ": has no column output_tokens; accepted: arrival_s, prompt_tokens, output_tokens"),
 ]
