@@ -36,8 +36,8 @@ def _attend_group(
 ) -> torch.Tensor:
     """`query`: [n, heads, head_dim]. Heads that share a KV head become rows of one product, twice as fast as GQA's."""
     num_sequences, num_heads, head_dim = query.shape
-    key = read(cache, gather.key_blocks, gather, num_kv_heads)
-    value = read(cache, gather.value_blocks, gather, num_kv_heads)
+    key = read(cache, gather.key_units, gather, num_kv_heads)
+    value = read(cache, gather.value_units, gather, num_kv_heads)
     position = torch.arange(gather.width, device=query.device)
     mask = position < gather.lengths
     if options.window is not None:

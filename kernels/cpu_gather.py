@@ -6,6 +6,7 @@ A group is closed once it has padded PADDING_TOKENS, whose reading costs about w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -18,16 +19,18 @@ PADDING_TOKENS = 1024  # measured on two cores: 0.13 us a token and layer agains
 class Gather:
     """One group of n sequences, padded to `width` tokens. All tensors are int64.
 
-    `rows`: [n] places in the batch; `lengths`: [n, 1]; `key_blocks`, `value_blocks`: [n * width / B] places in the
-    cache seen as [2 * blocks, B, KV * D]; `padding`: flat places in [n * width] that hold no token of the sequence.
+    `rows`: [n] places in the batch; `lengths`: [n, 1]; `key_units`, `value_units`: [n * width / unit] places in the
+    cache seen as [units, unit, KV * D], where a unit is a block when paged, one slot when contiguous; `padding`: flat
+    places in [n * width] that hold no token of the sequence.
     """
 
     rows: torch.Tensor
     lengths: torch.Tensor
     width: int
-    key_blocks: torch.Tensor
-    value_blocks: torch.Tensor
+    key_units: torch.Tensor
+    value_units: torch.Tensor
     padding: torch.Tensor
+    unit_is_slot: bool
 
 
 def plan_gathers(
@@ -35,15 +38,36 @@ def plan_gathers(
 ) -> tuple[Gather, ...]:
     """Group a batch. `table`: [S, W] block ids, `lengths`: [S] tokens, both on the host; the result is on `device`."""
     lengths = lengths.long()
-    num_blocks = (lengths + block_size - 1) // block_size
-    order = torch.argsort(num_blocks, descending=True, stable=True)
     gathers = []
-    begin = 0
-    for stop in group_stops(num_blocks[order].tolist(), block_size):
-        rows = order[begin:stop]
-        gathers.append(_gather(table, rows, lengths[rows], int(num_blocks[rows[0]]), block_size, device))
-        begin = stop
+    for rows, width in _groups(lengths, block_size):
+        used = torch.arange(width) * block_size < lengths[rows, None]
+        blocks = torch.where(used, table[rows, :width].long(), table[rows, :1].long()).flatten()
+        gathers.append(_gather(rows, lengths[rows], width * block_size, (2 * blocks, 2 * blocks + 1), False, device))
     return tuple(gathers)
+
+
+def plan_run_gathers(
+    starts: torch.Tensor, lengths: torch.Tensor, block_size: int, device: torch.device
+) -> tuple[Gather, ...]:
+    """The same for contiguous sequences. `starts`: [S, 2], row of the cache and slot in it, on the host."""
+    lengths = lengths.long()
+    first_slots = 2 * block_size * starts[:, :1].long() + starts[:, 1:].long()
+    gathers = []
+    for rows, width in _groups(lengths, 1):
+        position = torch.arange(width)
+        slots = (first_slots[rows] + torch.where(position < lengths[rows, None], position, 0)).flatten()
+        gathers.append(_gather(rows, lengths[rows], width, (slots, slots + block_size), True, device))
+    return tuple(gathers)
+
+
+def _groups(lengths: torch.Tensor, unit: int) -> Iterator[tuple[torch.Tensor, int]]:
+    """Places in the batch, and the width in units of the longest, of each group."""
+    num_units = (lengths + unit - 1) // unit
+    order = torch.argsort(num_units, descending=True, stable=True)
+    begin = 0
+    for stop in group_stops(num_units[order].tolist(), unit):
+        yield order[begin:stop], int(num_units[order[begin]])
+        begin = stop
 
 
 def group_stops(num_blocks: list[int], block_size: int) -> list[int]:
@@ -61,25 +85,28 @@ def group_stops(num_blocks: list[int], block_size: int) -> list[int]:
 
 
 def _gather(
-    table: torch.Tensor, rows: torch.Tensor, lengths: torch.Tensor, width: int, block_size: int, device: torch.device
+    rows: torch.Tensor,
+    lengths: torch.Tensor,
+    width: int,
+    units: tuple[torch.Tensor, torch.Tensor],
+    unit_is_slot: bool,
+    device: torch.device,
 ) -> Gather:
-    """A group whose longest sequence has `width` blocks. Past a sequence's end its first block is read, and blanked."""
-    used = torch.arange(width) * block_size < lengths[:, None]
-    blocks = torch.where(used, table[rows, :width].long(), table[rows, :1].long()).flatten()
-    padding = torch.nonzero((torch.arange(width * block_size) >= lengths[:, None]).flatten()).flatten()
+    """A group padded to `width` tokens. Past a sequence's end its first unit is read, and blanked."""
+    padding = torch.nonzero((torch.arange(width) >= lengths[:, None]).flatten()).flatten()
+    key_units, value_units = (each.to(device) for each in units)
     return Gather(
-        rows.to(device),
-        lengths[:, None].to(device),
-        width * block_size,
-        (2 * blocks).to(device),
-        (2 * blocks + 1).to(device),
-        padding.to(device),
+        rows.to(device), lengths[:, None].to(device), width, key_units, value_units, padding.to(device), unit_is_slot
     )
 
 
-def read(cache: torch.Tensor, blocks: torch.Tensor, gather: Gather, num_kv_heads: int) -> torch.Tensor:
+def read(cache: torch.Tensor, units: torch.Tensor, gather: Gather, num_kv_heads: int) -> torch.Tensor:
     """K or V of the group, [n, KV, width, D], zero where there is no token: what lies there may be NaN."""
-    slots = cache.flatten(0, 1).index_select(0, blocks).view(len(gather.rows) * gather.width, -1)
+    slots = (
+        cache.flatten(0, 2 if gather.unit_is_slot else 1)
+        .index_select(0, units)
+        .view(len(gather.rows) * gather.width, -1)
+    )
     if len(gather.padding):
         slots.index_fill_(0, gather.padding, 0)
     return slots.view(len(gather.rows), gather.width, num_kv_heads, -1).transpose(1, 2)
