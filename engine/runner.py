@@ -1,0 +1,66 @@
+"""Runs one step of the schedule on the device: copies, forward pass, sampling."""
+
+from __future__ import annotations
+
+import torch
+
+from pagesim.engine.attention import Backend, StepAttention, layer_options
+from pagesim.engine.batch import Batch, make_batch
+from pagesim.engine.cache_manager import CacheManager
+from pagesim.engine.decoder import Decoder
+from pagesim.engine.kv_cache import KvCache
+from pagesim.engine.sampling import Draw, SamplingParams, sample, uniform
+from pagesim.engine.sequence import Sequence
+from pagesim.engine.step import Step
+from pagesim.engine.weights import Weights
+
+
+class Runner:
+    """A decoder over one cache. With `audit` it asserts that no logit is NaN, which is what an unwritten slot holds."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        max_model_len: int,
+        cache: KvCache,
+        manager: CacheManager,
+        backend: Backend,
+        *,
+        audit: bool,
+    ) -> None:
+        self._decoder = Decoder(weights, max_model_len)
+        self._options = layer_options(weights.config)
+        self._cache = cache
+        self._manager = manager
+        self._backend = backend
+        self._audit = audit
+        self._device = weights.embedding.device
+
+    @torch.inference_mode()
+    def run(self, step: Step) -> dict[str, int]:
+        """Compute the step's chunks. Returns the sampled token of each sequence that samples, by its id."""
+        if step.copies:
+            self._backend.copy(self._cache.layers, step.copies)
+        if not step.chunks:
+            return {}
+        batch = make_batch(step.chunks, self._manager, self._cache.layout, self._device)
+        logits = self.logits(batch)
+        if self._audit:
+            assert not logits.isnan().any(), f"step {step.number} read a slot that nobody had written"
+        tokens = sample(logits, [_draw(sequence) for sequence in batch.samplers])
+        return {sequence.id: token for sequence, token in zip(batch.samplers, tokens, strict=True)}
+
+    @torch.inference_mode()
+    def logits(self, batch: Batch) -> torch.Tensor:
+        """[R, vocab] fp32: what follows each of the batch's `rows`."""
+        attend = StepAttention(
+            self._backend, self._cache.layers, self._options, batch.slots, batch.decodes, batch.prefills
+        )
+        return self._decoder.logits(batch.token_ids, batch.positions, attend, batch.rows)
+
+
+def _draw(sequence: Sequence) -> Draw:
+    """The number for the next position of `sequence`."""
+    sampling = sequence.sampling
+    assert isinstance(sampling, SamplingParams) and sampling.seed is not None
+    return Draw(sampling, uniform(sampling.seed, len(sequence.tokens)))
