@@ -45,41 +45,67 @@ class Batch:
 
 def make_batch(chunks: Many[Chunk], manager: CacheManager, layout: CacheLayout, device: torch.device) -> Batch:
     """The batch of one step; `chunks` may not be empty."""
-    ordered = sorted(chunks, key=lambda chunk: (chunk.num_tokens > 1, -chunk.start))
+    ordered = sorted(chunks, key=_rank)
     starts = np.array([chunk.start for chunk in ordered])
     counts = np.array([chunk.num_tokens for chunk in ordered])
     ends = np.cumsum(counts)
     num_tokens = int(ends[-1])
-    known = (chunk.sequence.tokens[chunk.start : chunk.stop] for chunk in ordered)
+    known = (sequence.tokens[start : start + count] for sequence, start, count, _ in ordered)
     token_ids = np.fromiter(chain.from_iterable(known), np.int64, num_tokens)
     positions = np.arange(num_tokens) + np.repeat(starts - (ends - counts), counts)
-    slots = [manager.slots(chunk.sequence, chunk.start, chunk.stop) for chunk in ordered]
-    num_decodes = int((counts == 1).sum())
-    decodes, rest = ordered[:num_decodes], ordered[num_decodes:]
+    homes = _homes(ordered, manager)
+    owner = np.repeat(np.arange(len(ordered)), counts)
+    split = int((counts == 1).sum())
+    lengths = starts + counts
     sampling = [(place, sampler) for place, chunk in enumerate(ordered) for sampler in chunk.samplers]
     return Batch(
         token_ids=torch.from_numpy(token_ids).to(device),
         positions=torch.from_numpy(positions).to(device),
-        slots=Slots.of(torch.from_numpy(np.concatenate(slots)), layout, device),
-        decodes=_sequences(decodes, layout, manager, device) if decodes else None,
-        prefills=_prefills(rest, layout, manager, device) if rest else None,
+        slots=Slots.of(torch.from_numpy(homes.slots(owner, positions)), layout, device),
+        decodes=homes.sequences(slice(0, split), lengths, layout, device) if split else None,
+        prefills=Chunks.of(
+            homes.sequences(slice(split, None), lengths, layout, device), torch.from_numpy(counts[split:])
+        )
+        if split < len(ordered)
+        else None,
         rows=torch.from_numpy(ends[[place for place, _ in sampling]] - 1).to(device),
         samplers=tuple(sampler for _, sampler in sampling),
     )
 
 
-def _prefills(chunks: Many[Chunk], layout: CacheLayout, manager: CacheManager, device: torch.device) -> Chunks:
-    return Chunks.of(_sequences(chunks, layout, manager, device), [chunk.num_tokens for chunk in chunks])
+def _rank(chunk: Chunk) -> tuple[bool, int]:
+    return chunk.num_tokens > 1, -chunk.start
 
 
-def _sequences(chunks: Many[Chunk], layout: CacheLayout, manager: CacheManager, device: torch.device) -> Sequences:
-    """Where the chunks' sequences lie, each as long as its chunk leaves it."""
-    lengths = torch.tensor([chunk.stop for chunk in chunks])
+@dataclass(frozen=True, slots=True)
+class _Homes:
+    """Where sequences lie: their block tables, [S, W], padded with zeros; or their first slots, [S, 1]."""
+
+    table: Ints
+    block_size: int | None  # None: contiguous
+
+    def slots(self, owner: Ints, positions: Ints) -> Ints:
+        """The slot of each position of the sequence that owns it, [T]."""
+        if self.block_size is None:
+            return self.table[owner, 0] + positions
+        slots: Ints = self.table[owner, positions // self.block_size] * self.block_size + positions % self.block_size
+        return slots
+
+    def sequences(self, some: slice, lengths: Ints, layout: CacheLayout, device: torch.device) -> Sequences:
+        """Some of them, each as long as its chunk leaves it."""
+        table, some_lengths = torch.from_numpy(self.table[some]), torch.from_numpy(lengths[some])
+        if self.block_size is None:
+            return Sequences.contiguous(some_lengths, layout, device, first_slots=table[:, 0])
+        return Sequences.paged(table, some_lengths, layout, device)
+
+
+def _homes(chunks: Many[Chunk], manager: CacheManager) -> _Homes:
     if not manager.is_paged:
-        first_slots = torch.tensor([manager.slot(chunk.sequence, 0) for chunk in chunks])
-        return Sequences.contiguous(lengths, layout, device, first_slots=first_slots)
+        return _Homes(np.array([[manager.slot(chunk.sequence, 0)] for chunk in chunks]), None)
     tables = [chunk.sequence.block_table for chunk in chunks]
-    table = np.zeros((len(tables), max(map(len, tables))), np.int64)
-    for row, blocks in enumerate(tables):
-        table[row, : len(blocks)] = blocks
-    return Sequences.paged(torch.from_numpy(table), lengths, layout, device)
+    widths = np.array([len(blocks) for blocks in tables])
+    table = np.zeros((len(tables), widths.max()), np.int64)
+    table[np.arange(table.shape[1]) < widths[:, None]] = np.fromiter(
+        chain.from_iterable(tables), np.int64, widths.sum()
+    )
+    return _Homes(table, manager.row_tokens)

@@ -17,7 +17,7 @@ from pagesim.engine.kv_cache import token_bytes
 from pagesim.engine.model_config import ModelConfig
 
 CPU_CACHE_BYTES = 2**30  # unless told otherwise: no machine that runs a model at all is short of it
-FP32_BYTES = 4
+FP64_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,12 @@ def activation_bytes(config: EngineConfig, model: ModelConfig, dtype: torch.dtyp
     """What the largest batch takes beside weights and cache, reckoned from its largest tensors, in bytes.
 
     Held at once, at the widest place of a layer: the residual stream and its norm, gate and up, and their product. At
-    the end: the logits of every sequence, in the model's dtype and in fp32.
+    the end: the logits of every sequence, in the model's dtype and, to draw from, in fp64.
     """
     width = 3 * model.hidden_size + max(3 * model.intermediate_size, 4 * (model.query_size + 2 * model.kv_size))
     rows = min(config.max_num_seqs, config.token_budget)
     layer = config.token_budget * width * dtype.itemsize
-    return layer + rows * model.vocab_size * (dtype.itemsize + FP32_BYTES)
+    return layer + rows * model.vocab_size * (dtype.itemsize + 2 * FP64_BYTES)
 
 
 def _card_limit(config: EngineConfig) -> tuple[int, str]:

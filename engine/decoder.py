@@ -1,7 +1,7 @@
 """The forward pass of the Llama family, over a padding-free batch: rows are tokens, of whatever sequence and position.
 
-What the rows have to do with one another is the business of the `Attend` it is given; the rest is row by row. It
-computes in the dtype of the weights; logits come out in fp32.
+What the rows have to do with one another is the business of the `Attend` it is given; the rest is row by row. All
+of it is computed in the dtype of the weights.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Decoder:
     def logits(
         self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attend, rows: torch.Tensor
     ) -> torch.Tensor:
-        """Logits of the next token after each of `rows`, [R, vocab] fp32; all tokens are computed and cached.
+        """Logits of the next token after each of `rows`, [R, vocab]; all tokens are computed and cached.
 
         `token_ids`, `positions`: [T] int64; `rows`: [R] int64, places in the batch.
         """
@@ -47,7 +47,7 @@ class Decoder:
             hidden = hidden + self._attention(number, layer, normed, turns, attend)
             hidden = hidden + _mlp(layer, rms_norm(hidden, size, layer.mlp_norm, epsilon))
         last = rms_norm(hidden.index_select(0, rows), size, weights.norm, epsilon)
-        return weights.head(last).float()
+        return weights.head(last)
 
     def _attention(
         self, number: int, layer: LayerWeights, normed: torch.Tensor, turns: torch.Tensor, attend: Attend

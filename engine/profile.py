@@ -34,7 +34,7 @@ def peak_bytes(config: EngineConfig, weights: Weights, backend: Backend) -> int:
 
 @torch.inference_mode()
 def run_largest(config: EngineConfig, weights: Weights, backend: Backend, cache: KvCache) -> torch.Tensor:
-    """The logits, [rows, vocab] fp32, of one pass over the largest batch."""
+    """The logits, [rows, vocab], of one pass over the largest batch."""
     device = weights.embedding.device
     batch = largest_batch(config, cache.layout, device)
     decoder = Decoder(weights, config.token_budget)

@@ -52,7 +52,7 @@ class Runner:
 
     @torch.inference_mode()
     def logits(self, batch: Batch) -> torch.Tensor:
-        """[R, vocab] fp32: what follows each of the batch's `rows`."""
+        """[R, vocab]: what follows each of the batch's `rows`."""
         attend = StepAttention(
             self._backend, self._cache.layers, self._options, batch.slots, batch.decodes, batch.prefills
         )
@@ -63,4 +63,4 @@ def _draw(sequence: Sequence) -> Draw:
     """The number for the next position of `sequence`."""
     sampling = sequence.sampling
     assert isinstance(sampling, SamplingParams) and sampling.seed is not None
-    return Draw(sampling, uniform(sampling.seed, len(sequence.tokens)))
+    return Draw(sampling, uniform(sampling.seed, len(sequence.tokens)) if sampling.temperature else 0.0)

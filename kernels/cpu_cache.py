@@ -20,8 +20,7 @@ def write_kv_cpu(key: torch.Tensor, value: torch.Tensor, cache: torch.Tensor, sl
     layout = slots.layout
     check_cache(cache, layout)
     check_new_tokens(key, value, cache, layout, len(slots))
-    block = slots.mapping // layout.block_size
-    offset = slots.mapping % layout.block_size
+    block, offset = slots.places
     cache[block, 0, offset] = key.flatten(1)
     cache[block, 1, offset] = value.flatten(1)
 
