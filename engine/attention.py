@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import torch
 
-from pagesim.engine.errors import EngineError
+from pagesim.engine.errors import ConfigError
 from pagesim.engine.model_config import ModelConfig
 from pagesim.kernels.addressing import Addressing
 from pagesim.kernels.chunks import Chunks
+from pagesim.kernels.layout import check_block_size
 from pagesim.kernels.options import AttentionOptions
 from pagesim.kernels.sequences import Sequences
 from pagesim.kernels.slots import Slots
@@ -33,13 +34,17 @@ class Backend:
     copy: Callable[[Caches, Sequence[tuple[int, int]]], None]
 
 
-def backend_named(name: str) -> Backend:
-    """Raises EngineError on a name that is none, BackendError or ImportError where Triton is not there."""
+def backend_named(name: str, device: torch.device, block_size: int) -> Backend:
+    """The backend of that name, for caches on `device` in blocks of `block_size` tokens.
+
+    Raises ConfigError on a name that is none, or where Triton is not installed; BackendError or UnsupportedError where
+    it cannot run, or not with such blocks.
+    """
     if name == "reference":
         return _reference()
     if name == "triton":
-        return _triton()
-    raise EngineError(f"backend is {name}; accepted: reference, triton")
+        return _triton(device, block_size)
+    raise ConfigError(f"backend is {name}; accepted: reference, triton")
 
 
 def _reference() -> Backend:
@@ -52,15 +57,17 @@ def _reference() -> Backend:
     )
 
 
-def _triton() -> Backend:
+def _triton(device: torch.device, block_size: int) -> Backend:
     try:
         from pagesim.kernels.block_copy import copy_blocks
         from pagesim.kernels.decode import decode_attention
         from pagesim.kernels.kv_write import write_kv
         from pagesim.kernels.prefill import prefill_attention
-        from pagesim.kernels.runtime import interpreting
+        from pagesim.kernels.runtime import card_of, interpreting
     except ImportError as error:
-        raise EngineError(f"backend is triton, which cannot be loaded ({error}); accepted here: reference") from None
+        raise ConfigError(f"backend is triton, which cannot be loaded ({error}); accepted here: reference") from None
+    card_of(device)
+    check_block_size(block_size)
 
     def decode(query: torch.Tensor, cache: torch.Tensor, batch: Sequences, options: AttentionOptions) -> torch.Tensor:
         addressing = Addressing.BY_BLOCK if batch.is_paged else Addressing.CONTIGUOUS

@@ -87,8 +87,10 @@ class _Homes:
     def slots(self, owner: Ints, positions: Ints) -> Ints:
         """The slot of each position of the sequence that owns it, [T]."""
         if self.block_size is None:
-            return self.table[owner, 0] + positions
-        slots: Ints = self.table[owner, positions // self.block_size] * self.block_size + positions % self.block_size
+            slots: Ints = self.table[owner, 0] + positions
+        else:
+            blocks = self.table[owner, positions // self.block_size]
+            slots = blocks * self.block_size + positions % self.block_size
         return slots
 
     def sequences(self, some: slice, lengths: Ints, layout: CacheLayout, device: torch.device) -> Sequences:

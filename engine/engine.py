@@ -48,8 +48,8 @@ class Engine:
         on_step: Callable[[Step, list[Sequence], float], None] = lambda step, finished, t_s: None,
     ) -> None:
         self.config = config
-        self.backend = backend_named(config.backend)
         device = _device(config.device)
+        self.backend = backend_named(config.backend, device, config.block_size)
         self.model = load_model(config.model, config.dtype, device, config.seed)
         self.max_model_len = _max_model_len(config, self.model.config.max_position_embeddings)
         dtype = self.model.weights.embedding.dtype
@@ -58,6 +58,11 @@ class Engine:
             config, self.model.config, dtype, weights.num_bytes, lambda: peak_bytes(config, weights, self.backend)
         )
         self.cache = make_cache(config, self.account.num_blocks, self.max_model_len)
+        if self.cache.max_slots < self.max_model_len - 1:  # the last token is never cached
+            raise MemoryBudgetError(
+                f"max_model_len is {self.max_model_len}, and the cache holds {self.cache.max_slots} tokens of one "
+                f"sequence; accepted: at most {self.cache.max_slots + 1} ({'; '.join(self.account.lines())})"
+            )
         self.tensors = KvCache.allocate(
             self.model.config, self.cache.num_rows, self.cache.row_tokens, dtype, device, audit=audit
         )
