@@ -197,7 +197,7 @@ def test_a_request_of_which_one_sample_is_refused_leaves_nothing_behind() -> Non
     with pytest.raises(RequestError, match=r"a\.1"):
         engine.add_request([1], replace(GREEDY, n=2), request_id="a")
     assert [sequence.id for sequence in engine.scheduler.sequences.values()] == ["a.1"]
-    with pytest.raises(RequestError, match="'a.1' is running or waiting"):
+    with pytest.raises(RequestError, match=r"'a\.1' is running or waiting"):
         engine.add_request([1], GREEDY, request_id="a.1")
 
 

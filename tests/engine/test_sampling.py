@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -84,7 +85,7 @@ def test_neighbouring_positions_and_samples_are_unrelated() -> None:
     ):
         assert all(0 <= number < 1 for number in numbers)
         assert abs(sum(numbers) / 5000 - 0.5) < 0.02
-        mean = sum(a * b for a, b in zip(numbers, numbers[1:], strict=False)) / 4999
+        mean = sum(a * b for a, b in pairwise(numbers)) / 4999
         assert abs(mean - 0.25) < 0.02
 
 

@@ -62,5 +62,5 @@ def test_bytes_stand_in_for_a_tokenizer() -> None:
     assert tokenizer.encode("é") == [0xC3, 0xA9]
     assert tokenizer.decode([0xC3, 0xA9, 1000, 65]) == "é\N{REPLACEMENT CHARACTER}A"
     assert tokenizer.decode(tokenizer.chat([{"role": "user", "content": "hi"}])) == "hi\n"
-    with pytest.raises(RequestError, match="byte 233|byte 195"):
+    with pytest.raises(RequestError, match="byte 195"):
         ByteTokenizer(128).encode("é")

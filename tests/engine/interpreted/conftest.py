@@ -1,5 +1,5 @@
-"""Engines on the Triton backend with CPU tensors. Triton reads TRITON_INTERPRET when it is imported, so these tests have
-a process of their own: `test_interpreter.py`, one folder up, starts it, or by hand
+"""Engines on the Triton backend with CPU tensors. Triton reads TRITON_INTERPRET when it is imported, so these have a
+process of their own: `test_interpreter.py`, one folder up, starts it, or by hand
 
     TRITON_INTERPRET=1 pytest tests/engine/interpreted
 """

@@ -34,7 +34,7 @@ def test_logits_and_tokens_equal_transformers(family: str, options: dict, tmp_pa
 
 
 def test_blocks_the_kernels_do_not_take_are_refused_at_the_start() -> None:
-    with pytest.raises(UnsupportedError, match="block_size is 8; .* multiples of 16"):
+    with pytest.raises(UnsupportedError, match=r"block_size is 8; .* multiples of 16"):
         Engine(EngineConfig("random:tiny", backend="triton", block_size=8, num_blocks=600))
 
 
