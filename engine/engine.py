@@ -67,7 +67,7 @@ class Engine:
             self.model.config, self.cache.num_rows, self.cache.row_tokens, dtype, device, audit=audit
         )
         self.scheduler = Scheduler(config, self.cache, self.max_model_len)
-        self._runner = Runner(weights, self.max_model_len, self.tensors, self.cache, self.backend, audit=audit)
+        self.runner = Runner(config, weights, self.max_model_len, self.tensors, self.cache, self.backend, audit=audit)
         self._clock = clock
         self._on_step = on_step
         self._made_s = clock()
@@ -78,12 +78,13 @@ class Engine:
     def report(self) -> list[str]:
         """What runs, where, and what its memory goes to: a few lines to print."""
         config, tokens = self.config, self.cache.num_rows * self.cache.row_tokens
+        graphs = "no CUDA graphs" if self.runner.graphs is None else "CUDA graphs for decodes"
         return [
             f"model        {self.model.name}, {config.device}, {self.model.weights.embedding.dtype}".replace(
                 "torch.", ""
             ),
             f"tokenizer    {self.model.tokenizer.description}",
-            f"attention    {self.backend.name}: {self.backend.description}",
+            f"attention    {self.backend.name}: {self.backend.description}, {graphs}",
             f"cache kind   {config.cache}, {tokens} slots, max_model_len {self.max_model_len}",
             *self.account.lines(),
         ]
@@ -188,7 +189,7 @@ class Engine:
 
     def _run(self, step: Step) -> dict[str, int]:
         try:
-            return self._runner.run(step)
+            return self.runner.run(step)
         except (torch.OutOfMemoryError, RuntimeError) as error:
             if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
                 raise

@@ -7,6 +7,8 @@ import torch
 from pagesim.engine.attention import Backend, StepAttention, layer_options
 from pagesim.engine.batch import Batch, make_batch
 from pagesim.engine.cache_manager import CacheManager
+from pagesim.engine.config import EngineConfig
+from pagesim.engine.decode_graphs import DecodeGraphs
 from pagesim.engine.decoder import Decoder
 from pagesim.engine.kv_cache import KvCache
 from pagesim.engine.sampling import Draw, SamplingParams, sample, uniform
@@ -20,6 +22,7 @@ class Runner:
 
     def __init__(
         self,
+        config: EngineConfig,
         weights: Weights,
         max_model_len: int,
         cache: KvCache,
@@ -35,6 +38,9 @@ class Runner:
         self._backend = backend
         self._audit = audit
         self._device = weights.embedding.device
+        self.graphs: DecodeGraphs | None = None
+        if self._device.type == "cuda" and backend.name == "triton" and manager.is_paged and not config.eager:
+            self.graphs = DecodeGraphs(self._decoder, backend, cache, self._options, config.max_num_seqs, max_model_len)
 
     @torch.inference_mode()
     def run(self, step: Step) -> dict[str, int]:
@@ -53,6 +59,8 @@ class Runner:
     @torch.inference_mode()
     def logits(self, batch: Batch) -> torch.Tensor:
         """[R, vocab]: what follows each of the batch's `rows`."""
+        if self.graphs is not None and batch.prefills is None:
+            return self.graphs.logits(batch)
         attend = StepAttention(
             self._backend, self._cache.layers, self._options, batch.slots, batch.decodes, batch.prefills
         )

@@ -237,7 +237,7 @@ def test_running_out_of_memory_comes_with_the_account(monkeypatch: pytest.Monkey
     def fail(step: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(engine._runner, "run", fail)
+    monkeypatch.setattr(engine.runner, "run", fail)
     engine.add_request([1, 2], GREEDY)
     with pytest.raises(MemoryBudgetError, match=r"out of memory in step 0, 2 tokens of 1 sequences \(weights .*cache"):
         engine.step()

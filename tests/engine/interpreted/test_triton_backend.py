@@ -6,6 +6,7 @@ import pytest
 from model_cases import check_against, engine_of, prompts, random_shape, write_model
 
 from pagesim.engine import Engine, EngineConfig, SamplingParams
+from pagesim.engine.decode_graphs import DecodeGraphs, Forward, batch_sizes
 from pagesim.kernels.errors import UnsupportedError
 
 BATCH = prompts(1, 3, 20)
@@ -33,9 +34,33 @@ def test_logits_and_tokens_equal_transformers(family: str, options: dict, tmp_pa
         assert engine.scheduler.totals.prefix_hits_first > 0
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_decodes_padded_as_for_a_graph_give_the_same_tokens(tmp_path: Path) -> None:
+    """Capturing needs a card; here a replay is the captured pass run again over the same buffers."""
+    reference = write_model(tmp_path, "qwen2", random_shape("qwen2", 1) | SMALL, seed=1)
+    engine = engine_of(tmp_path, backend="triton", num_blocks=12, max_model_len=64, max_num_seqs=3)
+    runner, captured = engine.runner, []
+
+    def capture(forward: Forward) -> Forward:
+        captured.append(forward)
+        return forward
+
+    runner.graphs = DecodeGraphs(
+        runner._decoder, engine.backend, engine.tensors, runner._options, 3, engine.max_model_len, capture
+    )
+    check_against(reference, engine, prompts(2, 5, 20), max_tokens=4)
+    assert len(captured) >= 2
+
+
 def test_blocks_the_kernels_do_not_take_are_refused_at_the_start() -> None:
     with pytest.raises(UnsupportedError, match=r"block_size is 8; .* multiples of 16"):
         Engine(EngineConfig("random:tiny", backend="triton", block_size=8, num_blocks=600))
+
+
+def test_batch_sizes_reach_the_largest() -> None:
+    assert batch_sizes(1) == [1]
+    assert batch_sizes(3) == [1, 2, 3]
+    assert batch_sizes(40) == [1, 2, 4, 8, 16, 32, 40]
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
