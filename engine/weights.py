@@ -12,6 +12,8 @@ import torch
 
 from pagesim.engine.model_config import ModelConfig
 
+FEW_ROWS = range(2, 257)  # measured in bf16 and fp32, on one core
+
 
 @dataclass(frozen=True, slots=True)
 class Linear:
@@ -21,8 +23,15 @@ class Linear:
     bias: torch.Tensor | None
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """[rows, in] to [rows, out]."""
-        return torch.nn.functional.linear(x, self.weight, self.bias)
+        """[rows, in] to [rows, out]; the result may lie transposed in memory.
+
+        With few rows a CPU takes half the time if the weights are the left factor.
+        """
+        if x.shape[0] not in FEW_ROWS or self.weight.device.type != "cpu":
+            return torch.nn.functional.linear(x, self.weight, self.bias)
+        if self.bias is None:
+            return torch.mm(self.weight, x.t()).t()
+        return torch.addmm(self.bias[:, None], self.weight, x.t()).t()
 
     @classmethod
     def empty(cls, out_size: int, in_size: int, bias: bool, like: torch.Tensor) -> Linear:
