@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Many
+
 import torch
 
 from pagesim.engine.attention import Backend, StepAttention, layer_options
@@ -53,7 +55,7 @@ class Runner:
         logits = self.logits(batch)
         if self._audit:
             assert not logits.isnan().any(), f"step {step.number} read a slot that nobody had written"
-        tokens = sample(logits, [_draw(sequence) for sequence in batch.samplers])
+        tokens = sample(logits, _draws(batch.samplers))
         return {sequence.id: token for sequence, token in zip(batch.samplers, tokens, strict=True)}
 
     @torch.inference_mode()
@@ -67,8 +69,13 @@ class Runner:
         return self._decoder.logits(batch.token_ids, batch.positions, attend, batch.rows)
 
 
-def _draw(sequence: Sequence) -> Draw:
-    """The number for the next position of `sequence`."""
-    sampling = sequence.sampling
-    assert isinstance(sampling, SamplingParams) and sampling.seed is not None
-    return Draw(sampling, uniform(sampling.seed, len(sequence.tokens)) if sampling.temperature else 0.0)
+def _draws(samplers: Many[Sequence]) -> list[Draw]:
+    """For those that are not greedy, the number that decides at their next position."""
+    draws = []
+    for row, sequence in enumerate(samplers):
+        sampling = sequence.sampling
+        assert isinstance(sampling, SamplingParams)
+        if sampling.temperature:
+            assert sampling.seed is not None, "the engine gives every sequence one"
+            draws.append(Draw(row, sampling, uniform(sampling.seed, len(sequence.tokens))))
+    return draws

@@ -55,10 +55,16 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One token to be drawn: by which rules, and the number in [0, 1) that decides."""
+    """The token of one row of a batch is to be drawn: by which rules, and the number in [0, 1) that decides."""
 
+    row: int
     sampling: SamplingParams
     uniform: float
+
+    @property
+    def cuts(self) -> bool:
+        """Whether only the likeliest tokens are to be drawn from."""
+        return self.sampling.top_k is not None or self.sampling.top_p < 1
 
 
 def uniform(seed: int, position: int) -> float:
@@ -79,15 +85,13 @@ def _mix(state: int) -> int:
 
 
 def sample(logits: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
-    """One token for each row of `logits`, [R, vocab]."""
+    """One token for each row of `logits`, [R, vocab]: drawn where `draws` say so, else the likeliest."""
     best = _likeliest(logits)
-    drawn = [row for row, draw in enumerate(draws) if draw.sampling.temperature > 0]
-    cut = [row for row in drawn if draws[row].sampling.top_k is not None or draws[row].sampling.top_p < 1]
-    whole = sorted(set(drawn).difference(cut))  # a row's way depends on its own parameters, not on the batch
-    if whole:
-        best[whole] = _draw(logits[whole], [draws[row] for row in whole])
-    if cut:
-        best[cut] = _draw_from_likeliest(logits[cut], [draws[row] for row in cut])
+    # which way a row goes depends on its own parameters and not on the batch
+    for way, cuts in ((_draw, False), (_draw_from_likeliest, True)):
+        if chosen := [draw for draw in draws if draw.cuts == cuts]:
+            rows = [draw.row for draw in chosen]
+            best[rows] = way(logits[rows], chosen)
     tokens: list[int] = best.tolist()
     return tokens
 

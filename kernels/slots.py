@@ -13,7 +13,7 @@ from pagesim.kernels.layout import CacheLayout
 from pagesim.kernels.sequences import Ints, host_ints
 
 
-@dataclass(frozen=True)  # not slotted: the places are found on first use and kept
+@dataclass(frozen=True)  # not slotted: the rows are found on first use and kept
 class Slots:
     """`mapping`: [T] int64 on the device; slot = block * block_size + offset. Build it with `of`."""
 
@@ -40,6 +40,8 @@ class Slots:
         return self.mapping.shape[0]
 
     @cached_property
-    def places(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Block and offset of each token, [T] int64 each, on the device: the same for every layer."""
-        return self.mapping // self.layout.block_size, self.mapping % self.layout.block_size
+    def rows(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where K and V of each token go, [T] int64 each, in a cache seen as [2 * slots, KV * D]; for every layer."""
+        block_size = self.layout.block_size
+        keys = self.mapping + self.mapping // block_size * block_size
+        return keys, keys + block_size

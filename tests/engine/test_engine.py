@@ -249,3 +249,23 @@ def test_importing_the_package_loads_no_torch() -> None:
 
     code = "import sys, pagesim.engine; assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_starved_pool_changes_no_token() -> None:
+    """A fifth of the note's experiment: 40 x (9 + 203) tokens in a fifth of its blocks; `engine_soak` runs all of it."""
+    draw = random.Random(0)
+    batch = [[draw.randrange(1024) for _ in range(9)] for _ in range(40)]
+    sampling = SamplingParams(temperature=0, max_tokens=203)
+    short, ample = (tiny(num_blocks=blocks, max_model_len=256, token_budget=1638) for blocks in (195, 560))
+    assert tokens(short.generate(batch, sampling)) == tokens(ample.generate(batch, sampling))
+    assert short.scheduler.totals.preemptions > 20
+    assert ample.scheduler.totals.preemptions == 0
+
+
+def test_many_small_requests_leave_nothing_behind() -> None:
+    engine = tiny(max_model_len=32, prefix_caching=True)
+    for _ in range(5):
+        engine.generate([[token % 7, 3] for token in range(200)], SamplingParams(max_tokens=3))
+    assert (engine._requests, engine._owners, engine.scheduler.sequences) == ({}, {}, {})
+    assert engine.cache.blocks_used == 0
+    engine.cache.check()
