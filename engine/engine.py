@@ -157,11 +157,21 @@ class Engine:
         return self._close(request, self._clock())
 
     def generate(self, prompts: Many[Prompt], sampling: SamplingParams | Many[SamplingParams]) -> list[RequestOutput]:
-        """Serve all prompts, texts or token ids, to their ends; the outputs are in the order of the prompts."""
+        """Serve all prompts, texts or token ids, to their ends; the outputs are in the order of the prompts.
+
+        Raises RequestError if one of them could never be served; none is served then.
+        """
         each = [sampling] * len(prompts) if isinstance(sampling, SamplingParams) else list(sampling)
         if len(each) != len(prompts):
             raise RequestError(f"{len(each)} sampling parameters for {len(prompts)} prompts; accepted: as many, or one")
-        ids = [self.add_request(prompt, params) for prompt, params in zip(prompts, each, strict=True)]
+        ids: list[str] = []
+        try:
+            for prompt, params in zip(prompts, each, strict=True):
+                ids.append(self.add_request(prompt, params))
+        except RequestError:
+            for id in ids:
+                self.abort(id)
+            raise
         outputs: dict[str, RequestOutput] = {}
         while self.has_work:
             outputs |= {output.request_id: output for output in self.step().finished}

@@ -191,6 +191,15 @@ def test_requests_that_cannot_be_served(prompt: list[int], words: str) -> None:
     assert not engine.has_work
 
 
+def test_of_prompts_one_of_which_is_refused_none_is_served() -> None:
+    engine = tiny()
+    with pytest.raises(RequestError, match="empty prompt"):
+        engine.generate([[1], [2], []], GREEDY)
+    assert not engine.has_work
+    with pytest.raises(RequestError, match="1 sampling parameters for 2 prompts"):
+        engine.generate([[1], [2]], [GREEDY])
+
+
 def test_a_request_of_which_one_sample_is_refused_leaves_nothing_behind() -> None:
     engine = tiny()
     engine.add_request([1], GREEDY, request_id="a.1")
@@ -252,11 +261,11 @@ def test_importing_the_package_loads_no_torch() -> None:
 
 
 def test_a_starved_pool_changes_no_token() -> None:
-    """A fifth of the note's experiment: 40 x (9 + 203) tokens in a fifth of its blocks; `engine_soak` runs all of it."""
+    """The note's experiment, a fifth as wide and as long: `benchmarks/engine_soak.py` runs all of it."""
     draw = random.Random(0)
     batch = [[draw.randrange(1024) for _ in range(9)] for _ in range(40)]
     sampling = SamplingParams(temperature=0, max_tokens=203)
-    short, ample = (tiny(num_blocks=blocks, max_model_len=256, token_budget=1638) for blocks in (195, 560))
+    short, ample = (tiny(num_blocks=blocks, max_model_len=256, token_budget=1638) for blocks in (195, 561))
     assert tokens(short.generate(batch, sampling)) == tokens(ample.generate(batch, sampling))
     assert short.scheduler.totals.preemptions > 20
     assert ample.scheduler.totals.preemptions == 0
