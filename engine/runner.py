@@ -58,7 +58,6 @@ class Runner:
         tokens = sample(logits, _draws(batch.samplers))
         return {sequence.id: token for sequence, token in zip(batch.samplers, tokens, strict=True)}
 
-    @torch.inference_mode()
     def logits(self, batch: Batch) -> torch.Tensor:
         """[R, vocab]: what follows each of the batch's `rows`."""
         if self.graphs is not None and batch.prefills is None:

@@ -39,7 +39,7 @@ def _attend_group(
 ) -> torch.Tensor:
     """`query`: [n, heads, head_dim]. Heads that share a KV head become rows of one product, twice as fast as GQA's."""
     num_sequences, num_heads, head_dim = query.shape
-    key = read(cache, gather.key_units, gather, num_kv_heads)
-    value = read(cache, gather.value_units, gather, num_kv_heads)
+    key, value = read(cache, gather, num_kv_heads)
+    mask = gather.mask(options.window, query.dtype)
     rows = query.view(num_sequences, num_kv_heads, num_heads // num_kv_heads, head_dim)
-    return attend(rows, key, value, gather.mask(options.window), options).reshape(num_sequences, num_heads, head_dim)
+    return attend(rows, key, value, mask, options).reshape(num_sequences, num_heads, head_dim)

@@ -23,38 +23,38 @@ PADDING_TOKENS = 1024  # measured on two cores: 0.13 us a token and layer agains
 class Gather:
     """One group of n sequences, padded to `width` tokens.
 
-    `rows`: places in the batch, [n] int64, or a slice where they follow one another; `lengths`: [n, 1] int64;
-    `key_units`, `value_units`: [n * width / unit] int64, places in the cache seen as [units, unit, KV * D], where a
-    unit is a block when paged, one slot when contiguous; `padding`: flat places in [n * width] that hold no token of
-    the sequence; `masks`: by window, once asked for.
+    `rows`: places in the batch, [n] int64, or a slice where they follow one another; `lengths`: [n, 1] int64; `units`:
+    [2 * n * width / unit] int64, K of all sequences and then V, places in the cache seen as [units, unit, KV * D],
+    where a unit is a block when paged, one slot when contiguous; `padding`: places in [2 * n * width] that hold no token of
+    the sequence; `masks`: by window and dtype, once asked for.
     """
 
     rows: torch.Tensor | slice
     lengths: torch.Tensor
     width: int
-    key_units: torch.Tensor
-    value_units: torch.Tensor
+    units: torch.Tensor
     padding: torch.Tensor
     unit_is_slot: bool
-    masks: dict[int | None, torch.Tensor] = field(default_factory=dict)
+    masks: dict[tuple[int | None, torch.dtype], torch.Tensor] = field(default_factory=dict)
 
-    def mask(self, window: int | None) -> torch.Tensor:
-        """[n, 1, 1, width] bool: the positions that the last token of each sequence sees."""
-        if window not in self.masks:
+    def mask(self, window: int | None, dtype: torch.dtype) -> torch.Tensor:
+        """[n, 1, 1, width]: 0 where the last token of each sequence sees a position, else minus infinity."""
+        if (window, dtype) not in self.masks:
             position = torch.arange(self.width, device=self.lengths.device)
-            seen = position < self.lengths
+            hidden = position >= self.lengths
             if window is not None:
-                seen &= position >= self.lengths - window
-            self.masks[window] = seen[:, None, None, :]
-        return self.masks[window]
+                hidden |= position < self.lengths - window
+            mask = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
+            self.masks[window, dtype] = mask.masked_fill_(hidden, float("-inf"))[:, None, None, :]
+        return self.masks[window, dtype]
 
 
 def plan_gathers(table: Ints, lengths: Ints, block_size: int, device: torch.device) -> tuple[Gather, ...]:
     """Group a paged batch. `table`: [S, W] block ids, `lengths`: [S] tokens, both on the host."""
 
-    def units(rows: Ints, width: int) -> Ints:
-        used = np.arange(width) * block_size < lengths[rows, None]
-        return 2 * np.where(used, table[rows, :width], table[rows, :1])
+    def units(rows: Ints | slice, used: npt.NDArray[np.bool_]) -> Ints:
+        blocks = table[rows]
+        return 2 * np.where(used, blocks[:, : used.shape[1]], blocks[:, :1])
 
     return _plan(lengths, block_size, units, 1, device)
 
@@ -62,37 +62,42 @@ def plan_gathers(table: Ints, lengths: Ints, block_size: int, device: torch.devi
 def plan_run_gathers(starts: Ints, lengths: Ints, block_size: int, device: torch.device) -> tuple[Gather, ...]:
     """The same for contiguous sequences. `starts`: [S, 2], row of the cache and slot in it."""
 
-    def units(rows: Ints, width: int) -> Ints:
-        position = np.arange(width)
-        first = 2 * block_size * starts[rows, :1] + starts[rows, 1:]
-        return first + np.where(position < lengths[rows, None], position, 0)
+    def units(rows: Ints | slice, used: npt.NDArray[np.bool_]) -> Ints:
+        first: Ints = starts[rows] @ np.array([[2 * block_size], [1]])
+        return first + np.where(used, np.arange(used.shape[1]), 0)
 
     return _plan(lengths, 1, units, block_size, device)
 
 
 def _plan(
-    lengths: Ints, unit: int, units: Callable[[Ints, int], Ints], to_value: int, device: torch.device
+    lengths: Ints,
+    unit: int,
+    units: Callable[[Ints | slice, npt.NDArray[np.bool_]], Ints],
+    to_value: int,
+    device: torch.device,
 ) -> tuple[Gather, ...]:
-    """`unit`: tokens of one. `units`: those of K for some rows, so many wide; past a sequence's end its first one is
-    named, to be read and blanked. `to_value`: from a unit of K to that of V.
+    """`unit`: tokens of one. `units`: those of K for some rows, [n, widest], of which so many are used; past a
+    sequence's end its first one is named, to be read and blanked. `to_value`: from a unit of K to that of V.
     """
     num_units = -(-lengths // unit)
-    order = np.argsort(-num_units, kind="stable")
-    in_order = bool((np.diff(num_units) <= 0).all())
+    counts = num_units.tolist()
+    ordered = sorted(counts, reverse=True)
+    order = None if counts == ordered else np.argsort(-num_units, kind="stable")
     gathers = []
     begin = 0
-    for stop in group_stops(num_units[order].tolist(), unit):
-        rows = order[begin:stop]
-        width = int(num_units[rows[0]])
-        keys = units(rows, width).ravel()
-        padding = np.flatnonzero(np.arange(width * unit) >= lengths[rows, None])
+    for stop in group_stops(ordered, unit):
+        rows = slice(begin, stop) if order is None else order[begin:stop]
+        width = ordered[begin] * unit
+        held = lengths[rows, None]
+        beyond = np.arange(width) >= held
+        keys = units(rows, ~beyond[:, ::unit]).ravel()
+        padding = np.flatnonzero(beyond)
         gather = Gather(
-            slice(begin, stop) if in_order else torch.from_numpy(rows).to(device),
-            torch.from_numpy(lengths[rows, None]).to(device),
-            width * unit,
-            torch.from_numpy(keys).to(device),
-            torch.from_numpy(keys + to_value).to(device),
-            torch.from_numpy(padding).to(device),
+            rows if isinstance(rows, slice) else torch.from_numpy(rows).to(device),
+            torch.from_numpy(held).to(device),
+            width,
+            torch.from_numpy(np.concatenate((keys, keys + to_value))).to(device),
+            torch.from_numpy(np.concatenate((padding, padding + beyond.size))).to(device),
             unit_is_slot=to_value != 1,
         )
         gathers.append(gather)
@@ -114,11 +119,10 @@ def group_stops(num_blocks: list[int], block_size: int) -> list[int]:
     return [*stops, len(num_blocks)] if num_blocks else []
 
 
-def read(cache: torch.Tensor, units: torch.Tensor, gather: Gather, num_kv_heads: int) -> torch.Tensor:
-    """K or V of the group, [n, KV, width, D], zero where there is no token: what lies there may be NaN."""
-    num_sequences = gather.lengths.shape[0]
-    slots = cache.flatten(0, 2 if gather.unit_is_slot else 1).index_select(0, units)
-    slots = slots.view(num_sequences * gather.width, -1)
+def read(cache: torch.Tensor, gather: Gather, num_kv_heads: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """K and V of the group, [n, KV, width, D] each, zero where there is no token: what lies there may be NaN."""
+    found = cache.flatten(0, 2 if gather.unit_is_slot else 1).index_select(0, gather.units)
     if gather.padding.shape[0]:
-        slots.index_fill_(0, gather.padding, 0)
-    return slots.view(num_sequences, gather.width, num_kv_heads, -1).transpose(1, 2)
+        found.view(-1, cache.shape[-1]).index_fill_(0, gather.padding, 0)
+    heads = found.view(2, gather.lengths.shape[0], gather.width, num_kv_heads, -1).transpose(2, 3)
+    return heads[0], heads[1]

@@ -132,17 +132,17 @@ def _check_runs(starts: torch.Tensor, lengths: torch.Tensor, layout: CacheLayout
 def _check_table(table: torch.Tensor, lengths: torch.Tensor, layout: CacheLayout) -> None:
     if not table.shape[0]:
         return
-    num_blocks = -(-lengths.numpy().astype(np.int64) // layout.block_size)
-    if num_blocks.max() > table.shape[1]:
-        row = int(num_blocks.argmax())
+    held = lengths.numpy()
+    if int(held.max()) > table.shape[1] * layout.block_size:
+        row = int(held.argmax())
         raise InputError(
             f"sequence {row} has {int(lengths[row])} tokens in blocks of {layout.block_size}, and {table.shape[1]} "
-            f"table entries; accepted: at least {int(num_blocks[row])}"
+            f"table entries; accepted: at least {-(-int(held[row]) // layout.block_size)}"
         )
     blocks = table.numpy()
     if 0 <= blocks.min() <= blocks.max() < layout.num_blocks:
         return
-    used = np.arange(table.shape[1]) < num_blocks[:, None]
+    used = np.arange(table.shape[1]) * layout.block_size < held[:, None]
     bad = np.argwhere(used & ((blocks < 0) | (blocks >= layout.num_blocks)))
     if len(bad):
         row, column = bad[0].tolist()

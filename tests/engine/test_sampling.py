@@ -92,9 +92,13 @@ def test_neighbouring_positions_and_samples_are_unrelated() -> None:
 
 
 def test_greedy_takes_the_first_of_equals() -> None:
-    logits = torch.zeros(2, 130)
-    logits[1, [70, 129]] = 1.0
-    assert sample(logits, []) == [0, 70]
+    for vocab in (130, 64 * 70, 64 * 70 + 1, 64 * 70 + 63):
+        logits = torch.zeros(3, vocab)
+        logits[1, [70, 129]] = 1.0
+        logits[2, -1] = 1.0
+        assert sample(logits, []) == [0, 70, vocab - 1]
+    large = torch.randn(20, 5000, generator=torch.Generator().manual_seed(1)).bfloat16()
+    assert sample(large, []) == large.argmax(-1).tolist()
 
 
 @pytest.mark.parametrize(
