@@ -23,10 +23,10 @@ PADDING_TOKENS = 1024  # measured on two cores: 0.13 us a token and layer agains
 class Gather:
     """One group of n sequences, padded to `width` tokens.
 
-    `rows`: places in the batch, [n] int64, or a slice where they follow one another; `lengths`: [n, 1] int64; `units`:
-    [2 * n * width / unit] int64, K of all sequences and then V, places in the cache seen as [units, unit, KV * D],
-    where a unit is a block when paged, one slot when contiguous; `padding`: places in [2 * n * width] that hold no token of
-    the sequence; `masks`: by window and dtype, once asked for.
+    `rows`: places in the batch, [n] int64, or a slice where they follow one another. `lengths`: [n, 1] int64.
+    `units`: [2 * n * width / unit] int64, K of all sequences and then V, places in the cache seen as
+    [units, unit, KV * D], where a unit is a block when paged, one slot when contiguous. `padding`: places in
+    [2 * n * width] that hold no token of the sequence. `masks`: by window and dtype, once asked for.
     """
 
     rows: torch.Tensor | slice
