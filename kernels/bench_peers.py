@@ -39,7 +39,7 @@ def flash_infer(inputs: Inputs) -> Run:
     """FlashInfer's paged decode on our very cache, which has the shape it calls NHD."""
     flashinfer: Any = importlib.import_module("flashinfer")
     case, heads, device = inputs.case, inputs.case.heads, inputs.query.device
-    table = inputs.sequences.block_table
+    table = inputs.sequences.table
     assert table is not None
     workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.uint8, device=device)
     wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(workspace, "NHD")

@@ -57,7 +57,6 @@ def shortened(inputs: Inputs) -> Sequences:
     """The same batch with lengths drawn evenly from 1 to the context."""
     draw = random.Random(0)
     lengths = [draw.randint(1, inputs.case.context_tokens) for _ in range(inputs.case.batch)]
-    assert inputs.sequences.host_table is not None
     return Sequences.paged(inputs.sequences.host_table, lengths, inputs.sequences.layout, "cpu")
 
 

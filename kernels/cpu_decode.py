@@ -25,8 +25,11 @@ def decode_attention_cpu(
     check_query(query, sequences.layout, len(sequences))
     check_cache(cache, sequences.layout)
     check_same_device(query=query, cache=cache, lengths=sequences.lengths)
+    gathers = sequences.gathers
+    if len(gathers) == 1 and isinstance(gathers[0].rows, slice):
+        return _attend_group(query, cache, gathers[0], sequences.layout.num_kv_heads, options)
     output = torch.empty_like(query)
-    for gather in sequences.gathers:
+    for gather in gathers:
         output[gather.rows] = _attend_group(query[gather.rows], cache, gather, sequences.layout.num_kv_heads, options)
     return output
 
@@ -36,11 +39,7 @@ def _attend_group(
 ) -> torch.Tensor:
     """`query`: [n, heads, head_dim]. Heads that share a KV head become rows of one product, twice as fast as GQA's."""
     num_sequences, num_heads, head_dim = query.shape
-    key = read(cache, gather.key_blocks, gather, num_kv_heads)
-    value = read(cache, gather.value_blocks, gather, num_kv_heads)
-    position = torch.arange(gather.width, device=query.device)
-    mask = position < gather.lengths
-    if options.window is not None:
-        mask = mask & (position >= gather.lengths - options.window)
+    key, value = read(cache, gather, num_kv_heads)
+    mask = gather.mask(options.window, query.dtype)
     rows = query.view(num_sequences, num_kv_heads, num_heads // num_kv_heads, head_dim)
-    return attend(rows, key, value, mask[:, None, None, :], options).reshape(num_sequences, num_heads, head_dim)
+    return attend(rows, key, value, mask, options).reshape(num_sequences, num_heads, head_dim)

@@ -6,9 +6,14 @@ A group is closed once it has padded PADDING_TOKENS, whose reading costs about w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import torch
+
+Ints = npt.NDArray[np.int64]
 
 GROUP_TOKENS = 16384  # a group of more is closed too: larger gathers are slower, by a half and more at fp32
 PADDING_TOKENS = 1024  # measured on two cores: 0.13 us a token and layer against about 100 us a group and layer
@@ -16,32 +21,86 @@ PADDING_TOKENS = 1024  # measured on two cores: 0.13 us a token and layer agains
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """One group of n sequences, padded to `width` tokens. All tensors are int64.
+    """One group of n sequences, padded to `width` tokens.
 
-    `rows`: [n] places in the batch; `lengths`: [n, 1]; `key_blocks`, `value_blocks`: [n * width / B] places in the
-    cache seen as [2 * blocks, B, KV * D]; `padding`: flat places in [n * width] that hold no token of the sequence.
+    `rows`: places in the batch, [n] int64, or a slice where they follow one another. `lengths`: [n, 1] int64.
+    `units`: [2 * n * width / unit] int64, K of all sequences and then V, places in the cache seen as
+    [units, unit, KV * D], where a unit is a block when paged, one slot when contiguous. `padding`: places in
+    [2 * n * width] that hold no token of the sequence. `masks`: by window and dtype, once asked for.
     """
 
-    rows: torch.Tensor
+    rows: torch.Tensor | slice
     lengths: torch.Tensor
     width: int
-    key_blocks: torch.Tensor
-    value_blocks: torch.Tensor
+    units: torch.Tensor
     padding: torch.Tensor
+    unit_is_slot: bool
+    masks: dict[tuple[int | None, torch.dtype], torch.Tensor] = field(default_factory=dict)
+
+    def mask(self, window: int | None, dtype: torch.dtype) -> torch.Tensor:
+        """[n, 1, 1, width]: 0 where the last token of each sequence sees a position, else minus infinity."""
+        if (window, dtype) not in self.masks:
+            position = torch.arange(self.width, device=self.lengths.device)
+            hidden = position >= self.lengths
+            if window is not None:
+                hidden |= position < self.lengths - window
+            mask = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
+            self.masks[window, dtype] = mask.masked_fill_(hidden, float("-inf"))[:, None, None, :]
+        return self.masks[window, dtype]
 
 
-def plan_gathers(
-    table: torch.Tensor, lengths: torch.Tensor, block_size: int, device: torch.device
+def plan_gathers(table: Ints, lengths: Ints, block_size: int, device: torch.device) -> tuple[Gather, ...]:
+    """Group a paged batch. `table`: [S, W] block ids, `lengths`: [S] tokens, both on the host."""
+
+    def units(rows: Ints | slice, used: npt.NDArray[np.bool_]) -> Ints:
+        blocks = table[rows]
+        return 2 * np.where(used, blocks[:, : used.shape[1]], blocks[:, :1])
+
+    return _plan(lengths, block_size, units, 1, device)
+
+
+def plan_run_gathers(starts: Ints, lengths: Ints, block_size: int, device: torch.device) -> tuple[Gather, ...]:
+    """The same for contiguous sequences. `starts`: [S, 2], row of the cache and slot in it."""
+
+    def units(rows: Ints | slice, used: npt.NDArray[np.bool_]) -> Ints:
+        first: Ints = starts[rows] @ np.array([[2 * block_size], [1]])
+        return first + np.where(used, np.arange(used.shape[1]), 0)
+
+    return _plan(lengths, 1, units, block_size, device)
+
+
+def _plan(
+    lengths: Ints,
+    unit: int,
+    units: Callable[[Ints | slice, npt.NDArray[np.bool_]], Ints],
+    to_value: int,
+    device: torch.device,
 ) -> tuple[Gather, ...]:
-    """Group a batch. `table`: [S, W] block ids, `lengths`: [S] tokens, both on the host; the result is on `device`."""
-    lengths = lengths.long()
-    num_blocks = (lengths + block_size - 1) // block_size
-    order = torch.argsort(num_blocks, descending=True, stable=True)
+    """`unit`: tokens of one. `units`: those of K for some rows, [n, widest], of which so many are used; past a
+    sequence's end its first one is named, to be read and blanked. `to_value`: from a unit of K to that of V.
+    """
+    num_units = -(-lengths // unit)
+    counts = num_units.tolist()
+    ordered = sorted(counts, reverse=True)
+    order = None if counts == ordered else np.argsort(-num_units, kind="stable")
     gathers = []
     begin = 0
-    for stop in group_stops(num_blocks[order].tolist(), block_size):
-        rows = order[begin:stop]
-        gathers.append(_gather(table, rows, lengths[rows], int(num_blocks[rows[0]]), block_size, device))
+    for stop in group_stops(ordered, unit):
+        rows = slice(begin, stop) if order is None else order[begin:stop]
+        width = ordered[begin] * unit
+        held = lengths[rows, None]
+        beyond = np.arange(width) >= held
+        keys = units(rows, ~beyond[:, ::unit]).ravel()
+        padding = np.flatnonzero(beyond)
+        gather = Gather(
+            rows if isinstance(rows, slice) else torch.from_numpy(rows).to(device),
+            torch.from_numpy(held).to(device),
+            width,
+            torch.from_numpy(np.concatenate((keys, keys + to_value))).to(device),
+            torch.from_numpy(np.concatenate((padding, padding + beyond.size))).to(device),
+            unit_is_slot=to_value != 1,
+        )
+        gathers.append(gather)
         begin = stop
     return tuple(gathers)
 
@@ -60,26 +119,10 @@ def group_stops(num_blocks: list[int], block_size: int) -> list[int]:
     return [*stops, len(num_blocks)] if num_blocks else []
 
 
-def _gather(
-    table: torch.Tensor, rows: torch.Tensor, lengths: torch.Tensor, width: int, block_size: int, device: torch.device
-) -> Gather:
-    """A group whose longest sequence has `width` blocks. Past a sequence's end its first block is read, and blanked."""
-    used = torch.arange(width) * block_size < lengths[:, None]
-    blocks = torch.where(used, table[rows, :width].long(), table[rows, :1].long()).flatten()
-    padding = torch.nonzero((torch.arange(width * block_size) >= lengths[:, None]).flatten()).flatten()
-    return Gather(
-        rows.to(device),
-        lengths[:, None].to(device),
-        width * block_size,
-        (2 * blocks).to(device),
-        (2 * blocks + 1).to(device),
-        padding.to(device),
-    )
-
-
-def read(cache: torch.Tensor, blocks: torch.Tensor, gather: Gather, num_kv_heads: int) -> torch.Tensor:
-    """K or V of the group, [n, KV, width, D], zero where there is no token: what lies there may be NaN."""
-    slots = cache.flatten(0, 1).index_select(0, blocks).view(len(gather.rows) * gather.width, -1)
-    if len(gather.padding):
-        slots.index_fill_(0, gather.padding, 0)
-    return slots.view(len(gather.rows), gather.width, num_kv_heads, -1).transpose(1, 2)
+def read(cache: torch.Tensor, gather: Gather, num_kv_heads: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """K and V of the group, [n, KV, width, D] each, zero where there is no token: what lies there may be NaN."""
+    found = cache.flatten(0, 2 if gather.unit_is_slot else 1).index_select(0, gather.units)
+    if gather.padding.shape[0]:
+        found.view(-1, cache.shape[-1]).index_fill_(0, gather.padding, 0)
+    heads = found.view(2, gather.lengths.shape[0], gather.width, num_kv_heads, -1).transpose(2, 3)
+    return heads[0], heads[1]

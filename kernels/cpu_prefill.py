@@ -41,11 +41,12 @@ def _read_sequence(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """K and V of one sequence, [1, KV, length, D] each."""
     layout = chunks.sequences.layout
-    table = chunks.sequences.block_table
-    if table is None:
-        slots = cache[sequence, :, :length]
+    sequences = chunks.sequences
+    if not sequences.is_paged:
+        row, first = sequences.host_table[sequence].tolist()
+        slots = cache[row, :, first : first + length]
     else:
-        blocks = cache.index_select(0, table[sequence, : -(-length // layout.block_size)])
+        blocks = cache.index_select(0, sequences.table[sequence, : -(-length // layout.block_size)])
         slots = blocks.transpose(0, 1).flatten(1, 2)[:, :length]
     heads = slots.view(2, 1, length, layout.num_kv_heads, layout.head_dim).transpose(2, 3)
     return heads[0], heads[1]

@@ -110,11 +110,11 @@ def _walk(
     layout = sequences.layout
     num_heads = query.shape[1]
     group = num_heads // layout.num_kv_heads
-    table = sequences.block_table
+    table = sequences.table
     arguments = (
-        query, cache, sequences.lengths if table is None else table, sequences.lengths, output, lse,
+        query, cache, table, sequences.lengths, output, lse,
         options.score_factor, options.cap_factor, options.window or 0,
-        layout.block_stride, layout.value_stride, layout.slot_stride, 0 if table is None else table.stride(0),
+        layout.block_stride, layout.value_stride, layout.slot_stride, table.stride(0),
         num_heads, group,
     )  # fmt: skip
     constants = decode_constants(

@@ -10,14 +10,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from pagesim.kernels.tile import scores_base2, slot_offsets, tile_range
+from pagesim.kernels.tile import contiguous_base, scores_base2, slot_offsets, tile_range
 
 
 @triton.jit
 def decode_grouped_kernel(
     query_ptr,  # [S, H, D]
-    cache_ptr,  # [blocks, 2, B, KV * D], or [S, 2, reserved, KV * D] when contiguous
-    table_ptr,  # [S, W] int32
+    cache_ptr,  # [blocks, 2, B, KV * D]; when contiguous a "block" is a row that holds whole sequences
+    table_ptr,  # [S, W] int32; when contiguous [S, 2]: row, first slot in it
     lengths_ptr,  # [S] int32
     output_ptr,  # [S, H, D]; when split [S, H, splits, D] fp32
     lse_ptr,  # [S, H, splits] fp32, base 2; written only when split
@@ -57,6 +57,7 @@ def decode_grouped_kernel(
     query = tl.load(query_ptr + (sequence * num_heads + head)[:, None] * HEAD_DIM + dim[None, :], row_mask, other=0.0)
     column = kv_head * HEAD_DIM + dim
     table_ptr += sequence.to(tl.int64) * table_stride
+    run_base = contiguous_base(table_ptr, block_stride, slot_stride, ADDRESSING)
 
     top = tl.full([ROWS], float("-inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
@@ -68,7 +69,7 @@ def decode_grouped_kernel(
         valid = position < length
         if HAS_WINDOW:
             valid = valid & (position >= first)
-        slot = slot_offsets(table_ptr, sequence, start, valid, block_stride, slot_stride, BLOCK_SIZE, TILE, ADDRESSING)
+        slot = slot_offsets(table_ptr, run_base, start, valid, block_stride, slot_stride, BLOCK_SIZE, TILE, ADDRESSING)
         source = cache_ptr + slot[:, None] + column[None, :]
         mask = valid[:, None] & (dim < HEAD_DIM)[None, :]
         key = tl.load(source, mask, other=0.0)

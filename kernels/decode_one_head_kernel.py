@@ -11,14 +11,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from pagesim.kernels.tile import scores_base2, slot_offsets, tile_range
+from pagesim.kernels.tile import contiguous_base, scores_base2, slot_offsets, tile_range
 
 
 @triton.jit
 def decode_one_head_kernel(
     query_ptr,  # [S, H, D]
-    cache_ptr,  # [blocks, 2, B, KV * D], or [S, 2, reserved, KV * D] when contiguous
-    table_ptr,  # [S, W] int32
+    cache_ptr,  # [blocks, 2, B, KV * D]; when contiguous a "block" is a row that holds whole sequences
+    table_ptr,  # [S, W] int32; when contiguous [S, 2]: row, first slot in it
     lengths_ptr,  # [S] int32
     output_ptr,  # [S, H, D]; when split [S, H, splits, D] fp32
     lse_ptr,  # [S, H, splits] fp32, base 2; written only when split
@@ -54,6 +54,7 @@ def decode_one_head_kernel(
     query = tl.load(query_ptr + row * HEAD_DIM + dim, in_head, other=0.0).to(tl.float32)
     column = head // group * HEAD_DIM + dim
     table_ptr += sequence.to(tl.int64) * table_stride
+    run_base = contiguous_base(table_ptr, block_stride, slot_stride, ADDRESSING)
 
     top = tl.full([1], float("-inf"), tl.float32)
     total = tl.zeros([1], tl.float32)
@@ -65,7 +66,7 @@ def decode_one_head_kernel(
         valid = position < length
         if HAS_WINDOW:
             valid = valid & (position >= first)
-        slot = slot_offsets(table_ptr, sequence, start, valid, block_stride, slot_stride, BLOCK_SIZE, TILE, ADDRESSING)
+        slot = slot_offsets(table_ptr, run_base, start, valid, block_stride, slot_stride, BLOCK_SIZE, TILE, ADDRESSING)
         source = cache_ptr + slot[:, None] + column[None, :]
         mask = valid[:, None] & in_head[None, :]
         key = tl.load(source, mask, other=0.0).to(tl.float32)

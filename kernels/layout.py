@@ -96,9 +96,8 @@ def check_query(query: torch.Tensor, layout: CacheLayout, rows: int) -> None:
 
 def check_same_device(**tensors: torch.Tensor) -> None:
     """Raise InputError unless all tensors lie on one device."""
-    devices = {name: str(tensor.device) for name, tensor in tensors.items()}
-    if len(set(devices.values())) > 1:
-        placed = ", ".join(f"{name} on {device}" for name, device in devices.items())
+    if len({tensor.device for tensor in tensors.values()}) > 1:
+        placed = ", ".join(f"{name} on {tensor.device}" for name, tensor in tensors.items())
         raise InputError(f"{placed}; accepted: all on one device")
 
 

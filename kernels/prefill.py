@@ -90,12 +90,12 @@ def _launch(
     output: torch.Tensor,
 ) -> None:
     sequences, layout = chunks.sequences, chunks.sequences.layout
-    table = sequences.block_table
+    table = sequences.table
     grid = (-(-chunks.max_count // launch.rows), query.shape[1], len(sequences))
     prefill_kernel[grid](
-        query, cache, sequences.lengths if table is None else table, sequences.lengths, chunks.starts, output,
+        query, cache, table, sequences.lengths, chunks.starts, output,
         options.score_factor, options.cap_factor, options.window or 0,
-        layout.block_stride, layout.value_stride, layout.slot_stride, 0 if table is None else table.stride(0),
+        layout.block_stride, layout.value_stride, layout.slot_stride, table.stride(0),
         query.shape[1], query.shape[1] // layout.num_kv_heads,
         **prefill_constants(
             layout.head_dim,

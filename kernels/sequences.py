@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 
 from pagesim.kernels.addressing import Addressing
-from pagesim.kernels.cpu_gather import Gather, plan_gathers
+from pagesim.kernels.cpu_gather import Gather, plan_gathers, plan_run_gathers
 from pagesim.kernels.errors import InputError
 from pagesim.kernels.layout import INT32_MAX, CacheLayout
 
@@ -24,15 +25,17 @@ Ints = Sequence[int] | torch.Tensor
 class Sequences:
     """A ragged batch over one cache layout. Build it with `paged` or `contiguous`.
 
-    `lengths`: [S] int32 on the device, tokens in the cache; `block_table`: [S, W] int32 on the device, or None where
-    sequence s is row s of a contiguous cache; `host_lengths` and `host_table`: the same on the host.
+    `lengths`: [S] int32 on the device, tokens in the cache. `table`: int32 on the device; when paged the block table,
+    [S, W]; when contiguous [S, 2], the row of the cache and the slot in it where the sequence starts. `host_lengths`
+    and `host_table`: the same on the host.
     """
 
     layout: CacheLayout
     lengths: torch.Tensor
-    block_table: torch.Tensor | None
+    table: torch.Tensor
     host_lengths: torch.Tensor
-    host_table: torch.Tensor | None
+    host_table: torch.Tensor
+    is_paged: bool
 
     @classmethod
     def paged(
@@ -48,40 +51,47 @@ class Sequences:
             raise InputError(f"block_table has shape {list(host_table.shape)}; accepted: [{len(host_lengths)}, blocks]")
         _check_table(host_table, host_lengths, layout)
         host_table = host_table.to(torch.int32).contiguous()
-        return cls(layout, host_lengths.to(device), host_table.to(device), host_lengths, host_table)
+        return cls(layout, host_lengths.to(device), host_table.to(device), host_lengths, host_table, True)
 
     @classmethod
-    def contiguous(cls, lengths: Ints, layout: CacheLayout, device: str | torch.device) -> Sequences:
-        """The same without a table: sequence s lives in row s of the cache. Raises InputError if it does not fit."""
+    def contiguous(
+        cls, lengths: Ints, layout: CacheLayout, device: str | torch.device, *, first_slots: Ints | None = None
+    ) -> Sequences:
+        """The same without a block table: sequence s lies in one run of slots of one row of the cache.
+
+        `first_slots`: [S], where each run starts, slot = row * block_size + offset; unless given, sequence s has row s
+        to itself. Runs may not cross the end of a row. Raises InputError that names the sequence.
+        """
         host_lengths = _checked_lengths(lengths)
-        if len(host_lengths) > layout.num_blocks:
-            raise InputError(
-                f"{len(host_lengths)} sequences; accepted: at most the {layout.num_blocks} rows of the cache"
-            )
-        if len(host_lengths) and int(host_lengths.max()) > layout.block_size:
-            raise InputError(
-                f"length {int(host_lengths.max())}; accepted: at most the {layout.block_size} tokens of a row"
-            )
-        return cls(layout, host_lengths.to(device), None, host_lengths, None)
+        if first_slots is None:
+            first_slots = torch.arange(len(host_lengths)) * layout.block_size
+        first = host_ints("first_slots", first_slots).long()
+        if first.shape != host_lengths.shape:
+            raise InputError(f"first_slots has shape {list(first.shape)}; accepted: [{len(host_lengths)}]")
+        starts = torch.stack((first // layout.block_size, first % layout.block_size), 1)
+        _check_runs(starts, host_lengths, layout)
+        starts = starts.to(torch.int32)
+        return cls(layout, host_lengths.to(device), starts.to(device), host_lengths, starts, False)
 
     def __len__(self) -> int:
-        return len(self.host_lengths)
+        return self.host_lengths.shape[0]
 
     @cached_property
     def max_length(self) -> int:
         """The longest sequence, in tokens; 0 for an empty batch."""
-        return int(self.host_lengths.max()) if len(self) else 0
+        return int(self.host_lengths.numpy().max(initial=0))
 
     @cached_property
     def gathers(self) -> tuple[Gather, ...]:
         """How the CPU backend reads the batch: see `cpu_gather`."""
-        rows = self.host_table if self.host_table is not None else torch.arange(len(self))[:, None]
-        return plan_gathers(rows, self.host_lengths, self.layout.block_size, self.lengths.device)
+        plan = plan_gathers if self.is_paged else plan_run_gathers
+        table, lengths = (each.numpy().astype(np.int64) for each in (self.host_table, self.host_lengths))
+        return plan(table, lengths, self.layout.block_size, self.lengths.device)
 
     def check_addressing(self, addressing: Addressing) -> None:
         """Raise InputError unless a table is there exactly where `addressing` reads one."""
-        if addressing.reads_table != (self.block_table is not None):
-            has = "have no" if self.block_table is None else "have a"
+        if addressing.reads_table != self.is_paged:
+            has = "have a" if self.is_paged else "have no"
             raise InputError(
                 f"addressing is {addressing.name} and the sequences {has} block table; accepted: the other way"
             )
@@ -101,25 +111,39 @@ def _checked_lengths(lengths: Ints) -> torch.Tensor:
     host = host_ints("lengths", lengths)
     if host.dim() != 1:
         raise InputError(f"lengths has shape {list(host.shape)}; accepted: [sequences]")
-    bad = torch.nonzero((host < 1) | (host > INT32_MAX)).flatten()
-    if len(bad):
-        row = int(bad[0])
-        raise InputError(f"sequence {row} has length {int(host[row])}; accepted: 1 to {INT32_MAX}")
+    values = host.numpy()  # small arrays: numpy takes a third of the time
+    if values.size and not 1 <= values.min() <= values.max() <= INT32_MAX:
+        row = int(np.flatnonzero((values < 1) | (values > INT32_MAX))[0])
+        raise InputError(f"sequence {row} has length {int(values[row])}; accepted: 1 to {INT32_MAX}")
     return host.to(torch.int32).contiguous()
 
 
+def _check_runs(starts: torch.Tensor, lengths: torch.Tensor, layout: CacheLayout) -> None:
+    rows, firsts = starts.numpy().T
+    fits = (rows >= 0) & (rows < layout.num_blocks) & (firsts + lengths.numpy() <= layout.block_size)
+    if not fits.all():
+        bad = int(np.flatnonzero(~fits)[0])
+        raise InputError(
+            f"sequence {bad} has {int(lengths[bad])} tokens from slot {firsts[bad]} of row {rows[bad]}; accepted: a "
+            f"run within one of the {layout.num_blocks} rows of {layout.block_size} tokens"
+        )
+
+
 def _check_table(table: torch.Tensor, lengths: torch.Tensor, layout: CacheLayout) -> None:
-    if not len(table):
+    if not table.shape[0]:
         return
-    num_blocks = (lengths.long() + layout.block_size - 1) // layout.block_size
-    if int(num_blocks.max()) > table.shape[1]:
-        row = int(num_blocks.argmax())
+    held = lengths.numpy()
+    if int(held.max()) > table.shape[1] * layout.block_size:
+        row = int(held.argmax())
         raise InputError(
             f"sequence {row} has {int(lengths[row])} tokens in blocks of {layout.block_size}, and {table.shape[1]} "
-            f"table entries; accepted: at least {int(num_blocks[row])}"
+            f"table entries; accepted: at least {-(-int(held[row]) // layout.block_size)}"
         )
-    used = torch.arange(table.shape[1]) < num_blocks[:, None]
-    bad = torch.nonzero(used & ((table < 0) | (table >= layout.num_blocks)))
+    blocks = table.numpy()
+    if 0 <= blocks.min() <= blocks.max() < layout.num_blocks:
+        return
+    used = np.arange(table.shape[1]) * layout.block_size < held[:, None]
+    bad = np.argwhere(used & ((blocks < 0) | (blocks >= layout.num_blocks)))
     if len(bad):
         row, column = bad[0].tolist()
         raise InputError(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import torch
 
 from pagesim.kernels.errors import InputError
@@ -11,7 +13,7 @@ from pagesim.kernels.layout import CacheLayout
 from pagesim.kernels.sequences import Ints, host_ints
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # not slotted: the rows are found on first use and kept
 class Slots:
     """`mapping`: [T] int64 on the device; slot = block * block_size + offset. Build it with `of`."""
 
@@ -25,14 +27,21 @@ class Slots:
         if host.dim() != 1:
             raise InputError(f"slot_mapping has shape {list(host.shape)}; accepted: [tokens]")
         num_slots = layout.num_blocks * layout.block_size
-        bad = torch.nonzero((host < 0) | (host >= num_slots)).flatten()
-        if len(bad):
-            raise InputError(f"token {int(bad[0])} goes to slot {int(host[bad[0]])}; accepted: 0 to {num_slots - 1}")
-        ordered = torch.sort(host).values
-        twice = torch.nonzero(ordered[1:] == ordered[:-1]).flatten()
-        if len(twice):
-            raise InputError(f"slot {int(ordered[twice[0]])} is written twice; accepted: each slot once")
+        ordered = np.sort(host.numpy())
+        if ordered.size and not 0 <= ordered[0] <= ordered[-1] < num_slots:
+            token = int(torch.nonzero((host < 0) | (host >= num_slots))[0])
+            raise InputError(f"token {token} goes to slot {int(host[token])}; accepted: 0 to {num_slots - 1}")
+        twice = ordered[1:][ordered[1:] == ordered[:-1]]
+        if twice.size:
+            raise InputError(f"slot {twice[0]} is written twice; accepted: each slot once")
         return cls(host.to(torch.int64).to(device), layout)
 
     def __len__(self) -> int:
-        return len(self.mapping)
+        return self.mapping.shape[0]
+
+    @cached_property
+    def rows(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where K and V of each token go, [T] int64 each, in a cache seen as [2 * slots, KV * D]; for every layer."""
+        block_size = self.layout.block_size
+        keys = self.mapping + self.mapping // block_size * block_size
+        return keys, keys + block_size

@@ -19,7 +19,7 @@ BY_POSITION = tl.constexpr(int(Addressing.BY_POSITION))
 @triton.jit
 def slot_offsets(
     table_ptr,  # the sequence's row of the block table, [W] int32; not read when contiguous
-    sequence,  # its row of a contiguous cache; not used when paged
+    base,  # element offset of its first slot in a contiguous cache; not used when paged
     start,  # first position of the tile
     valid,  # [TILE] bool: positions the sequence has
     block_stride,
@@ -34,16 +34,27 @@ def slot_offsets(
     """
     lanes = tl.arange(0, TILE)
     if ADDRESSING == CONTIGUOUS:
-        base = sequence.to(tl.int64) * block_stride + start * slot_stride.to(tl.int64)
-        return base + lanes * slot_stride
+        return base + start * slot_stride.to(tl.int64) + lanes * slot_stride
     elif ADDRESSING == BY_POSITION:
         positions = start + lanes
         blocks = tl.load(table_ptr + positions // BLOCK_SIZE, mask=valid, other=0)
         return blocks.to(tl.int64) * block_stride + (positions % BLOCK_SIZE) * slot_stride
     else:
         block = tl.load(table_ptr + start // BLOCK_SIZE)
-        base = block.to(tl.int64) * block_stride + start % BLOCK_SIZE * slot_stride
-        return base + lanes * slot_stride
+        first = block.to(tl.int64) * block_stride + start % BLOCK_SIZE * slot_stride
+        return first + lanes * slot_stride
+
+
+@triton.jit
+def contiguous_base(table_ptr, block_stride, slot_stride, ADDRESSING: tl.constexpr):
+    """Element offset, int64, of a contiguous sequence's first slot: [row, slot in the row] int32 is its "table".
+
+    Read once, before the loop over tiles. Zero when paged, where nothing is read and nothing used.
+    """
+    base = tl.zeros([], tl.int64)
+    if ADDRESSING == CONTIGUOUS:
+        base = tl.load(table_ptr).to(tl.int64) * block_stride + tl.load(table_ptr + 1).to(tl.int64) * slot_stride
+    return base
 
 
 @triton.jit

@@ -1,7 +1,8 @@
 """Batches to test kernels on, and the answer in float64: numpy, one sequence at a time, no blocks, no tiles.
 
 Every slot of the pool that no sequence owns is NaN, block tables are shuffled, and table entries past a sequence's last
-block point at a block of NaN: a kernel that reads what it must not read returns NaN.
+block point at a block of NaN: a kernel that reads what it must not read returns NaN. In the contiguous cache the
+sequences lie in rows in reverse order, each a few slots into its row.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pagesim.kernels.layout import layout_of
 from pagesim.kernels.options import AttentionOptions
 from pagesim.kernels.sequences import Sequences
 
+TWIN_OFFSET = 3  # slots of a row of the contiguous cache that lie before its sequence
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 
 
@@ -64,6 +66,7 @@ def make_case(
     cache = torch.full((pool, 2, block_size, width), float("nan"), dtype=dtype)
     reserved = max([*lengths, 1]) + 5
     twin = torch.full((max(len(lengths), 1), 2, reserved, width), float("nan"), dtype=dtype)
+    rows = list(reversed(range(len(lengths))))
     keys, values, taken = [], [], 0
     for row, length in enumerate(lengths):
         table[row, : num_blocks[row]] = order[taken : taken + num_blocks[row]].int()
@@ -73,14 +76,15 @@ def make_case(
         block = table[row, position // block_size].long()
         cache[block, 0, position % block_size] = key
         cache[block, 1, position % block_size] = value
-        twin[row, 0, :length] = key
-        twin[row, 1, :length] = value
+        twin[rows[row], 0, TWIN_OFFSET : TWIN_OFFSET + length] = key
+        twin[rows[row], 1, TWIN_OFFSET : TWIN_OFFSET + length] = value
         keys.append(key.view(length, kv_heads, head_dim))
         values.append(value.view(length, kv_heads, head_dim))
     query = torch.randn(sum(counts), heads, head_dim, generator=random).to(dtype).to(device)
     cache, twin = cache.to(device), twin.to(device)
     sequences = Sequences.paged(table, lengths, layout_of(cache, kv_heads), device)
-    twin_sequences = Sequences.contiguous(lengths, layout_of(twin, kv_heads), device)
+    first_slots = torch.tensor(rows, dtype=torch.int64) * reserved + TWIN_OFFSET
+    twin_sequences = Sequences.contiguous(lengths, layout_of(twin, kv_heads), device, first_slots=first_slots)
     return Case(query, cache, twin, sequences, twin_sequences, keys, values, counts)
 
 

@@ -82,10 +82,24 @@ def test_lengths_must_be_whole_numbers() -> None:
         Sequences.paged(TABLE, torch.tensor([1.0, 2.0]), LAYOUT, "cpu")
 
 
-@pytest.mark.parametrize(("lengths", "words"), [([17], "at most the 16 tokens"), ([1] * 9, "at most the 8 rows")])
-def test_contiguous_rows_that_do_not_fit(lengths, words) -> None:
+@pytest.mark.parametrize(
+    ("lengths", "first_slots", "words"),
+    [
+        ([17], None, "sequence 0 has 17 tokens from slot 0 of row 0"),
+        ([1] * 9, None, "sequence 8 .* within one of the 8 rows"),
+        ([4, 4], [0, 29], "sequence 1 has 4 tokens from slot 13 of row 1"),
+        ([4], [-1], "sequence 0"),
+        ([4, 4], [0], "first_slots has shape"),
+    ],
+)
+def test_contiguous_runs_that_do_not_fit(lengths, first_slots, words) -> None:
     with pytest.raises(InputError, match=words):
-        Sequences.contiguous(lengths, LAYOUT, "cpu")
+        Sequences.contiguous(lengths, LAYOUT, "cpu", first_slots=first_slots)
+
+
+def test_contiguous_runs_may_share_a_row() -> None:
+    sequences = Sequences.contiguous([4, 11, 16], LAYOUT, "cpu", first_slots=[16, 20, 112])
+    assert sequences.table.tolist() == [[1, 0], [1, 4], [7, 0]]
 
 
 @pytest.mark.parametrize(

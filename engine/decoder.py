@@ -1,0 +1,74 @@
+"""The forward pass of the Llama family, over a padding-free batch: rows are tokens, of whatever sequence and position.
+
+What the rows have to do with one another is the business of the `Attend` it is given; the rest is row by row. All
+of it is computed in the dtype of the weights.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch.nn.functional import embedding, rms_norm, silu
+
+from pagesim.engine.rotary import rotary_table, rotate
+from pagesim.engine.weights import LayerWeights, Weights
+
+
+class Attend(Protocol):
+    """Writes the new K and V of one layer into the cache and returns attention over it."""
+
+    def __call__(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        """`query`: [T, heads, D]; `key`, `value`: [T, KV heads, D]. Returns [T, heads, D]."""
+
+
+class Decoder:
+    """A model ready to run, for positions below `max_model_len`."""
+
+    def __init__(self, weights: Weights, max_model_len: int) -> None:
+        self._weights = weights
+        self._config = weights.config
+        table = rotary_table(self._config.rotary, self._config.head_dim, max_model_len)
+        self._turns = table.to(weights.embedding)
+
+    def logits(
+        self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attend, rows: torch.Tensor
+    ) -> torch.Tensor:
+        """Logits of the next token after each of `rows`, [R, vocab]; all tokens are computed and cached.
+
+        `token_ids`, `positions`: [T] int64; `rows`: [R] int64, places in the batch.
+        """
+        weights, epsilon = self._weights, self._config.rms_norm_eps
+        hidden = embedding(token_ids, weights.embedding)
+        turns = self._turns.index_select(0, positions)
+        size = hidden.shape[1:]
+        for number, layer in enumerate(weights.layers):
+            normed = rms_norm(hidden, size, layer.input_norm, epsilon)
+            hidden = hidden + self._attention(number, layer, normed, turns, attend)
+            hidden = hidden + _mlp(layer, rms_norm(hidden, size, layer.mlp_norm, epsilon))
+        last = rms_norm(hidden.index_select(0, rows), size, weights.norm, epsilon)
+        return weights.head(last).contiguous()
+
+    def _attention(
+        self, number: int, layer: LayerWeights, normed: torch.Tensor, turns: torch.Tensor, attend: Attend
+    ) -> torch.Tensor:
+        """Query and key heads lie side by side in the product, and are turned together."""
+        config = self._config
+        heads = layer.qkv(normed).contiguous().view(len(normed), -1, config.head_dim)
+        keys_end = config.num_heads + config.num_kv_heads
+        turned = rotate(self._normed_heads(layer, heads[:, :keys_end]), turns)
+        query, key = turned[:, : config.num_heads].contiguous(), turned[:, config.num_heads :]
+        return layer.output(attend(number, query, key, heads[:, keys_end:]).flatten(1))
+
+    def _normed_heads(self, layer: LayerWeights, heads: torch.Tensor) -> torch.Tensor:
+        if layer.query_norm is None or layer.key_norm is None:
+            return heads
+        config, size = self._config, heads.shape[2:]
+        query = rms_norm(heads[:, : config.num_heads], size, layer.query_norm, config.rms_norm_eps)
+        key = rms_norm(heads[:, config.num_heads :], size, layer.key_norm, config.rms_norm_eps)
+        return torch.cat((query, key), 1)
+
+
+def _mlp(layer: LayerWeights, normed: torch.Tensor) -> torch.Tensor:
+    gate, up = layer.gate_up(normed).chunk(2, -1)
+    return layer.down(silu(gate).mul_(up))

@@ -1,0 +1,50 @@
+"""The cache itself: one real tensor, [layers, blocks, 2, block_size, kv_heads * head_dim], for whichever manager.
+
+What a "block" is, is the manager's business: a block of a paged pool, the reservation of a sequence, or one row of all
+slots in which runs of any length are placed. Left out: who owns what.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from pagesim.engine.model_config import ModelConfig
+from pagesim.kernels.layout import CacheLayout, layout_of
+
+
+@dataclass(frozen=True, slots=True)
+class KvCache:
+    """`layers`: per layer a view, [blocks, 2, block_size, kv_heads * head_dim]; all are of one `layout`."""
+
+    layers: tuple[torch.Tensor, ...]
+    layout: CacheLayout
+
+    @classmethod
+    def allocate(
+        cls,
+        config: ModelConfig,
+        num_blocks: int,
+        block_size: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        audit: bool = False,
+    ) -> KvCache:
+        """One allocation for all layers. With `audit` every slot holds NaN until it is written."""
+        shape = (config.num_layers, num_blocks, 2, block_size, config.kv_size)
+        pool = torch.zeros(shape, dtype=dtype, device=device)  # on a CPU, memory is taken when it is written
+        if audit:
+            pool.fill_(float("nan"))
+        return cls(tuple(pool.unbind()), layout_of(pool[0], config.num_kv_heads))
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of all layers."""
+        return sum(layer.nbytes for layer in self.layers)
+
+
+def token_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
+    """K and V of one token in all layers."""
+    return 2 * config.num_layers * config.kv_size * dtype.itemsize

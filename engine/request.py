@@ -1,0 +1,80 @@
+"""A request inside the engine: its sequences, one for each sample, and what has been told of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pagesim.engine.outputs import NewToken, RequestOutput, SampleOutput
+from pagesim.engine.sampling import SamplingParams, sample_seed
+from pagesim.engine.sequence import Sequence
+from pagesim.engine.tokenizer import Detokenizer, Tokenizer
+
+
+@dataclass(slots=True)
+class Request:
+    """`stops`: the tokens that end a sample. `detokenizers`: one for each sample, if its text is streamed."""
+
+    id: str
+    sequences: tuple[Sequence, ...]
+    stops: frozenset[int]
+    detokenizers: tuple[Detokenizer, ...]
+    arrival_s: float
+    first_token_s: float | None = None
+
+    @property
+    def entries(self) -> tuple[Sequence, ...]:
+        """What the scheduler is given: every sequence, or with forks the first, which holds the others."""
+        return self.sequences[:1] if self.sequences[0].forks else self.sequences
+
+    @property
+    def finished(self) -> bool:
+        """Whether every sample has ended."""
+        return all(sequence.finish_reason is not None for sequence in self.sequences)
+
+    def new_token(self, index: int, token_id: int) -> NewToken:
+        """What a sampled token, already appended to its sequence, looks like outside."""
+        sequence = self.sequences[index]
+        reason = sequence.finish_reason
+        text = ""
+        if self.detokenizers:
+            text = self.detokenizers[index].extend(sequence.outputs, finished=reason is not None)
+        return NewToken(self.id, index, token_id, text, None if reason is None else reason.value)
+
+    def output(self, tokenizer: Tokenizer, now_s: float) -> RequestOutput:
+        """The request as a whole; every sample has ended."""
+        samples = []
+        for index, sequence in enumerate(self.sequences):
+            assert sequence.finish_reason is not None
+            outputs = sequence.outputs
+            text = tokenizer.decode(outputs)
+            samples.append(SampleOutput(index, tuple(outputs), text, sequence.finish_reason.value))
+        return RequestOutput(
+            request_id=self.id,
+            prompt_token_ids=tuple(self.sequences[0].prompt),
+            samples=tuple(samples),
+            arrival_s=self.arrival_s,
+            first_token_s=self.first_token_s,
+            finished_s=now_s,
+            num_preemptions=sum(sequence.num_preemptions for sequence in self.sequences),
+        )
+
+
+def make_sequences(
+    request_id: str,
+    prompt: list[int],
+    sampling: SamplingParams,
+    seed: int,
+    *,
+    salt: str | None,
+    adapter: str | None,
+    priority: int,
+) -> tuple[Sequence, ...]:
+    """One sequence for each sample, with a seed of its own; with `fork` the first holds the others."""
+
+    def make(index: int, forks: tuple[Sequence, ...] = ()) -> Sequence:
+        name = request_id if sampling.n == 1 else f"{request_id}.{index}"
+        own = replace(sampling, seed=sample_seed(seed, index))
+        return Sequence(name, prompt, own, salt=salt, adapter=adapter, priority=priority, forks=forks)
+
+    others = tuple(make(index) for index in range(1, sampling.n))
+    return (make(0, others if sampling.fork else ()), *others)

@@ -1,0 +1,80 @@
+"""Runs one step of the schedule on the device: copies, forward pass, sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+
+import torch
+
+from pagesim.engine.attention import Backend, StepAttention, layer_options
+from pagesim.engine.batch import Batch, make_batch
+from pagesim.engine.cache_manager import CacheManager
+from pagesim.engine.config import EngineConfig
+from pagesim.engine.decode_graphs import DecodeGraphs
+from pagesim.engine.decoder import Decoder
+from pagesim.engine.kv_cache import KvCache
+from pagesim.engine.sampling import Draw, SamplingParams, sample, uniform
+from pagesim.engine.sequence import Sequence
+from pagesim.engine.step import Step
+from pagesim.engine.weights import Weights
+
+
+class Runner:
+    """A decoder over one cache. With `audit` it asserts that no logit is NaN, which is what an unwritten slot holds."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        weights: Weights,
+        max_model_len: int,
+        cache: KvCache,
+        manager: CacheManager,
+        backend: Backend,
+        *,
+        audit: bool,
+    ) -> None:
+        self._decoder = Decoder(weights, max_model_len)
+        self._options = layer_options(weights.config)
+        self._cache = cache
+        self._manager = manager
+        self._backend = backend
+        self._audit = audit
+        self._device = weights.embedding.device
+        self.graphs: DecodeGraphs | None = None
+        if self._device.type == "cuda" and backend.name == "triton" and manager.is_paged and not config.eager:
+            self.graphs = DecodeGraphs(self._decoder, backend, cache, self._options, config.max_num_seqs, max_model_len)
+
+    @torch.inference_mode()
+    def run(self, step: Step) -> dict[str, int]:
+        """Compute the step's chunks. Returns the sampled token of each sequence that samples, by its id."""
+        if step.copies:
+            self._backend.copy(self._cache.layers, step.copies)
+        if not step.chunks:
+            return {}
+        batch = make_batch(step.chunks, self._manager, self._cache.layout, self._device)
+        logits = self.logits(batch)
+        if self._audit:
+            assert not logits.isnan().any(), f"step {step.number} read a slot that nobody had written"
+        tokens = sample(logits, _draws(batch.samplers))
+        return {sequence.id: token for sequence, token in zip(batch.samplers, tokens, strict=True)}
+
+    def logits(self, batch: Batch) -> torch.Tensor:
+        """[R, vocab]: what follows each of the batch's `rows`."""
+        if self.graphs is not None and batch.prefills is None:
+            return self.graphs.logits(batch)
+        attend = StepAttention(
+            self._backend, self._cache.layers, self._options, batch.slots, batch.decodes, batch.prefills
+        )
+        return self._decoder.logits(batch.token_ids, batch.positions, attend, batch.rows)
+
+
+def _draws(samplers: Many[Sequence]) -> list[Draw]:
+    """For those that are not greedy, the number that decides at their next position."""
+    draws = []
+    for row, sequence in enumerate(samplers):
+        sampling = sequence.sampling
+        assert isinstance(sampling, SamplingParams)
+        if sampling.temperature:
+            assert sampling.seed is not None, "the engine gives every sequence one"
+            draws.append(Draw(row, sampling, uniform(sampling.seed, len(sequence.tokens))))
+    return draws

@@ -1,0 +1,141 @@
+"""The tensors of a decoder: Q, K and V fused into one matrix, gate and up into another, one product each.
+
+A weight is known twice: where the decoder reads it, and by the names of a Hugging Face checkpoint, as views into the
+same memory (`named_views`). Loading and random filling write through the views. Left out: quantised weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from pagesim.engine.model_config import ModelConfig
+
+FEW_ROWS = range(2, 257)  # measured in bf16 and fp32, on one core
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """`weight`: [out, in]; `bias`: [out] or None."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """[rows, in] to [rows, out]; the result may lie transposed in memory.
+
+        With few rows a CPU takes half the time if the weights are the left factor.
+        """
+        if x.shape[0] not in FEW_ROWS or self.weight.device.type != "cpu":
+            return torch.nn.functional.linear(x, self.weight, self.bias)
+        if self.bias is None:
+            return torch.mm(self.weight, x.t()).t()
+        return torch.addmm(self.bias[:, None], self.weight, x.t()).t()
+
+    @classmethod
+    def empty(cls, out_size: int, in_size: int, bias: bool, like: torch.Tensor) -> Linear:
+        """Uninitialised, of the dtype and on the device of `like`."""
+        return cls(like.new_empty(out_size, in_size), like.new_empty(out_size) if bias else None)
+
+    def named(self, parts: dict[str, int]) -> dict[str, torch.Tensor]:
+        """Views of consecutive rows by name: `parts` is name to number of rows."""
+        views, first = {}, 0
+        for name, rows in parts.items():
+            views[f"{name}.weight"] = self.weight[first : first + rows]
+            if self.bias is not None:
+                views[f"{name}.bias"] = self.bias[first : first + rows]
+            first += rows
+        return views
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWeights:
+    """One layer. `query_norm` and `key_norm`: [head_dim], where the family has them."""
+
+    input_norm: torch.Tensor
+    qkv: Linear
+    query_norm: torch.Tensor | None
+    key_norm: torch.Tensor | None
+    output: Linear
+    mlp_norm: torch.Tensor
+    gate_up: Linear
+    down: Linear
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A whole decoder. `head` shares the memory of `embedding`, [vocab, hidden], where the two are tied."""
+
+    config: ModelConfig
+    embedding: torch.Tensor
+    layers: tuple[LayerWeights, ...]
+    norm: torch.Tensor
+    head: Linear
+
+    @classmethod
+    def empty(cls, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> Weights:
+        """Uninitialised, to be filled through `named_views`."""
+        like = torch.empty(0, dtype=dtype, device=device)
+        embedding = like.new_empty(config.vocab_size, config.hidden_size)
+        layers = tuple(_empty_layer(config, like) for _ in range(config.num_layers))
+        head = embedding if config.tie_embeddings else like.new_empty(config.vocab_size, config.hidden_size)
+        return cls(config, embedding, layers, like.new_empty(config.hidden_size), Linear(head, None))
+
+    def named_views(self) -> dict[str, torch.Tensor]:
+        """Every weight once, by its name in a checkpoint."""
+        views = {"model.embed_tokens.weight": self.embedding, "model.norm.weight": self.norm}
+        for number, layer in enumerate(self.layers):
+            prefix = f"model.layers.{number}."
+            views |= {prefix + name: view for name, view in _layer_views(layer, self.config).items()}
+        if not self.config.tie_embeddings:
+            views["lm_head.weight"] = self.head.weight
+        return views
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of all weights."""
+        return sum(view.nbytes for view in self.named_views().values())
+
+
+def _empty_layer(config: ModelConfig, like: torch.Tensor) -> LayerWeights:
+    hidden, inner = config.hidden_size, config.intermediate_size
+    return LayerWeights(
+        input_norm=like.new_empty(hidden),
+        qkv=Linear.empty(config.query_size + 2 * config.kv_size, hidden, config.qkv_bias, like),
+        query_norm=like.new_empty(config.head_dim) if config.qk_norm else None,
+        key_norm=like.new_empty(config.head_dim) if config.qk_norm else None,
+        output=Linear.empty(hidden, config.query_size, config.output_bias, like),
+        mlp_norm=like.new_empty(hidden),
+        gate_up=Linear.empty(2 * inner, hidden, config.mlp_bias, like),
+        down=Linear.empty(hidden, inner, config.mlp_bias, like),
+    )
+
+
+def _layer_views(layer: LayerWeights, config: ModelConfig) -> dict[str, torch.Tensor]:
+    views = {"input_layernorm.weight": layer.input_norm, "post_attention_layernorm.weight": layer.mlp_norm}
+    views |= layer.qkv.named(
+        {
+            "self_attn.q_proj": config.query_size,
+            "self_attn.k_proj": config.kv_size,
+            "self_attn.v_proj": config.kv_size,
+        }
+    )
+    views |= layer.output.named({"self_attn.o_proj": config.hidden_size})
+    views |= layer.gate_up.named({"mlp.gate_proj": config.intermediate_size, "mlp.up_proj": config.intermediate_size})
+    views |= layer.down.named({"mlp.down_proj": config.hidden_size})
+    if layer.query_norm is not None and layer.key_norm is not None:
+        views |= {"self_attn.q_norm.weight": layer.query_norm, "self_attn.k_norm.weight": layer.key_norm}
+    return views
+
+
+def fill_randomly(weights: Weights, seed: int) -> None:
+    """Seeded normal weights, of a scale at which every layer takes part in the result; norms are 1, biases small."""
+    random = torch.Generator(weights.embedding.device).manual_seed(seed)
+    for name, view in weights.named_views().items():
+        if name.endswith("norm.weight"):
+            view.fill_(1.0)
+        elif name.endswith("bias"):
+            view.normal_(0.0, 0.1, generator=random)
+        else:
+            view.normal_(0.0, view.shape[1] ** -0.5, generator=random)
