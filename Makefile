@@ -9,7 +9,7 @@ run: .venv/base
 	$(BIN)/pagesim run --load high
 
 test: .venv/dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: .venv/dev
 	$(BIN)/ruff check .
