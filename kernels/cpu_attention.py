@@ -13,7 +13,8 @@ def attend(
 ) -> torch.Tensor:
     """Attention of `query` [n, H, rows, D] over `key` and `value` [n, KV, width, D]; H is a multiple of KV.
 
-    `mask`: bool, broadcast to [n, H, rows, width]; None: the first row is at position 0, and each sees up to its own.
+    `mask`: added to the scores, of the query's dtype, broadcast to [n, H, rows, width]; None: the first row is at
+    position 0, and each sees up to its own.
     """
     if options.softcap is None:
         return torch.nn.functional.scaled_dot_product_attention(
@@ -30,6 +31,5 @@ def attend(
     scores = query.float() @ key.transpose(2, 3) * options.scale
     scores = options.softcap * torch.tanh(scores / options.softcap)
     if mask is None:
-        mask = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).tril()
-    weights = scores.masked_fill(~mask, float("-inf")).softmax(-1)
-    return (weights @ value).to(query.dtype)
+        mask = torch.full(scores.shape[2:], float("-inf"), device=scores.device).triu_(1)
+    return ((scores + mask).softmax(-1) @ value).to(query.dtype)

@@ -20,10 +20,10 @@ def write_kv_cpu(key: torch.Tensor, value: torch.Tensor, cache: torch.Tensor, sl
     layout = slots.layout
     check_cache(cache, layout)
     check_new_tokens(key, value, cache, layout, len(slots))
-    block = slots.mapping // layout.block_size
-    offset = slots.mapping % layout.block_size
-    cache[block, 0, offset] = key.flatten(1)
-    cache[block, 1, offset] = value.flatten(1)
+    rows = layout.slot_rows(cache)
+    key_rows, value_rows = slots.cache_rows
+    rows.index_copy_(0, key_rows, key.flatten(1))
+    rows.index_copy_(0, value_rows, value.flatten(1))
 
 
 def copy_blocks_cpu(caches: Sequence[torch.Tensor], pairs: Sequence[tuple[int, int]]) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from pagesim.kernels.cpu_attention import attend
 from pagesim.kernels.cpu_gather import Gather, read
-from pagesim.kernels.layout import check_query, check_same_device
+from pagesim.kernels.layout import CacheLayout, check_query, check_same_device
 from pagesim.kernels.options import AttentionOptions
 from pagesim.kernels.reference_checks import check_cache
 from pagesim.kernels.sequences import Sequences
@@ -27,20 +27,19 @@ def decode_attention_cpu(
     check_same_device(query=query, cache=cache, lengths=sequences.lengths)
     output = torch.empty_like(query)
     for gather in sequences.gathers:
-        output[gather.rows] = _attend_group(query[gather.rows], cache, gather, sequences.layout.num_kv_heads, options)
+        if gather.rows is None:
+            return _attend_group(query, cache, gather, sequences.layout, options)
+        group = query.index_select(0, gather.rows)
+        output.index_copy_(0, gather.rows, _attend_group(group, cache, gather, sequences.layout, options))
     return output
 
 
 def _attend_group(
-    query: torch.Tensor, cache: torch.Tensor, gather: Gather, num_kv_heads: int, options: AttentionOptions
+    query: torch.Tensor, cache: torch.Tensor, gather: Gather, layout: CacheLayout, options: AttentionOptions
 ) -> torch.Tensor:
     """`query`: [n, heads, head_dim]. Heads that share a KV head become rows of one product, twice as fast as GQA's."""
     num_sequences, num_heads, head_dim = query.shape
-    key = read(cache, gather.key_blocks, gather, num_kv_heads)
-    value = read(cache, gather.value_blocks, gather, num_kv_heads)
-    position = torch.arange(gather.width, device=query.device)
-    mask = position < gather.lengths
-    if options.window is not None:
-        mask = mask & (position >= gather.lengths - options.window)
-    rows = query.view(num_sequences, num_kv_heads, num_heads // num_kv_heads, head_dim)
-    return attend(rows, key, value, mask[:, None, None, :], options).reshape(num_sequences, num_heads, head_dim)
+    key, value = read(cache, gather, layout)
+    rows = query.view(num_sequences, layout.num_kv_heads, num_heads // layout.num_kv_heads, head_dim)
+    mixed = attend(rows, key, value, gather.mask(options.window, query.dtype), options)
+    return mixed.reshape(num_sequences, num_heads, head_dim)

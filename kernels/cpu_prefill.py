@@ -30,7 +30,7 @@ def prefill_attention_cpu(
     for sequence, length in enumerate(chunks.sequences.host_lengths.tolist()):
         rows = slice(starts[sequence], starts[sequence + 1])
         key, value = _read_sequence(cache, chunks, sequence, length)
-        mask = _mask(length, rows.stop - rows.start, options.window, query.device)
+        mask = _mask(length, rows.stop - rows.start, options.window, query)
         mixed = attend(query[rows].transpose(0, 1)[None], key, value, mask, options)
         output[rows] = mixed[0].transpose(0, 1)
     return output
@@ -51,11 +51,15 @@ def _read_sequence(
     return heads[0], heads[1]
 
 
-def _mask(length: int, count: int, window: int | None, device: torch.device) -> torch.Tensor | None:
-    """Which positions the last `count` queries see, [count, length]; None where plain causal masking says it."""
+def _mask(length: int, count: int, window: int | None, like: torch.Tensor) -> torch.Tensor | None:
+    """What hides from the last `count` queries the positions they do not see, [count, length]: 0 where one sees, else
+    -inf. None where plain causal masking says it.
+    """
     if count == length and window is None:
         return None
-    seen_to = torch.arange(length - count, length, device=device)[:, None]
-    position = torch.arange(length, device=device)[None, :]
-    mask = position <= seen_to
-    return mask if window is None else mask & (position > seen_to - window)
+    seen_to = torch.arange(length - count, length, device=like.device)[:, None]
+    position = torch.arange(length, device=like.device)[None, :]
+    hidden = position > seen_to
+    if window is not None:
+        hidden |= position <= seen_to - window
+    return torch.zeros(hidden.shape, dtype=like.dtype, device=like.device).masked_fill_(hidden, float("-inf"))

@@ -39,6 +39,29 @@ class CacheLayout:
         """[blocks, 2, block_size, kv_heads * head_dim]."""
         return (self.num_blocks, 2, self.block_size, self.num_kv_heads * self.head_dim)
 
+    @property
+    def block_slots(self) -> int:
+        """From a token's K to that of the token in the same place of the next block, in slots of `slot_rows`."""
+        return self.block_stride // self.slot_stride
+
+    @property
+    def value_slots(self) -> int:
+        """From a token's K to its V, in slots of `slot_rows`."""
+        return self.value_stride // self.slot_stride
+
+    def describes(self, cache: torch.Tensor) -> bool:
+        """Whether `cache` has this shape, these strides and this dtype."""
+        strides = (self.block_stride, self.value_stride, self.slot_stride, 1)
+        return cache.dtype is self.dtype and cache.shape == self.shape and cache.stride() == strides
+
+    def slot_rows(self, cache: torch.Tensor) -> torch.Tensor:
+        """A view of the cache as [slots, kv_heads * head_dim], one row for the K, or the V, of each token.
+
+        Where blocks lie apart, as in one layer of a larger pool, rows between them belong to others.
+        """
+        num_rows = (self.num_blocks - 1) * self.block_slots + 2 * self.block_size
+        return cache.as_strided((num_rows, self.slot_stride), (self.slot_stride, 1))
+
 
 def layout_of(cache: torch.Tensor, num_kv_heads: int) -> CacheLayout:
     """The layout of `cache`, [blocks, 2, block_size, kv_heads * head_dim].
@@ -56,7 +79,18 @@ def layout_of(cache: torch.Tensor, num_kv_heads: int) -> CacheLayout:
     check_head_dim(width // num_kv_heads)
     if not cache[0].is_contiguous():
         raise InputError(f"cache has strides {list(cache.stride())}; accepted: a block that is contiguous in itself")
-    return CacheLayout(num_blocks, block_size, num_kv_heads, width // num_kv_heads, cache.dtype, *cache.stride()[:3])
+    if cache.stride(0) % width:
+        raise InputError(f"cache has strides {list(cache.stride())}; accepted: blocks a whole number of slots apart")
+    return CacheLayout(
+        num_blocks,
+        block_size,
+        num_kv_heads,
+        width // num_kv_heads,
+        cache.dtype,
+        cache.stride(0),
+        block_size * width,
+        width,
+    )
 
 
 def check_head_dim(head_dim: int) -> None:
@@ -96,9 +130,8 @@ def check_query(query: torch.Tensor, layout: CacheLayout, rows: int) -> None:
 
 def check_same_device(**tensors: torch.Tensor) -> None:
     """Raise InputError unless all tensors lie on one device."""
-    devices = {name: str(tensor.device) for name, tensor in tensors.items()}
-    if len(set(devices.values())) > 1:
-        placed = ", ".join(f"{name} on {device}" for name, device in devices.items())
+    if len({tensor.device for tensor in tensors.values()}) > 1:
+        placed = ", ".join(f"{name} on {tensor.device}" for name, tensor in tensors.items())
         raise InputError(f"{placed}; accepted: all on one device")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 
 from pagesim.kernels.addressing import Addressing
@@ -76,7 +77,7 @@ class Sequences:
     def gathers(self) -> tuple[Gather, ...]:
         """How the CPU backend reads the batch: see `cpu_gather`."""
         rows = self.host_table if self.host_table is not None else torch.arange(len(self))[:, None]
-        return plan_gathers(rows, self.host_lengths, self.layout.block_size, self.lengths.device)
+        return plan_gathers(rows, self.host_lengths, self.layout, self.lengths.device)
 
     def check_addressing(self, addressing: Addressing) -> None:
         """Raise InputError unless a table is there exactly where `addressing` reads one."""
@@ -97,13 +98,14 @@ def host_ints(name: str, values: Ints) -> torch.Tensor:
     return tensor
 
 
-def _checked_lengths(lengths: Ints) -> torch.Tensor:
-    host = host_ints("lengths", lengths)
+def _checked_lengths(values: Ints) -> torch.Tensor:
+    host = host_ints("lengths", values)
     if host.dim() != 1:
         raise InputError(f"lengths has shape {list(host.shape)}; accepted: [sequences]")
-    bad = torch.nonzero((host < 1) | (host > INT32_MAX)).flatten()
-    if len(bad):
-        row = int(bad[0])
+    lengths = host.numpy()
+    bad = (lengths < 1) | (lengths > INT32_MAX)
+    if bad.any():
+        row = int(bad.argmax())
         raise InputError(f"sequence {row} has length {int(host[row])}; accepted: 1 to {INT32_MAX}")
     return host.to(torch.int32).contiguous()
 
@@ -111,17 +113,18 @@ def _checked_lengths(lengths: Ints) -> torch.Tensor:
 def _check_table(table: torch.Tensor, lengths: torch.Tensor, layout: CacheLayout) -> None:
     if not len(table):
         return
-    num_blocks = (lengths.long() + layout.block_size - 1) // layout.block_size
+    entries = table.numpy()
+    num_blocks = -(-lengths.numpy().astype(np.int64) // layout.block_size)
     if int(num_blocks.max()) > table.shape[1]:
         row = int(num_blocks.argmax())
         raise InputError(
             f"sequence {row} has {int(lengths[row])} tokens in blocks of {layout.block_size}, and {table.shape[1]} "
             f"table entries; accepted: at least {int(num_blocks[row])}"
         )
-    used = torch.arange(table.shape[1]) < num_blocks[:, None]
-    bad = torch.nonzero(used & ((table < 0) | (table >= layout.num_blocks)))
-    if len(bad):
-        row, column = bad[0].tolist()
+    used = np.arange(table.shape[1]) < num_blocks[:, None]
+    bad = used & ((entries < 0) | (entries >= layout.num_blocks))
+    if bad.any():
+        row, column = (int(place[0]) for place in bad.nonzero())
         raise InputError(
             f"entry {column} of sequence {row} is block {int(table[row, column])}; "
             f"accepted: 0 to {layout.num_blocks - 1}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import torch
 
 from pagesim.kernels.errors import InputError
@@ -11,7 +13,7 @@ from pagesim.kernels.layout import CacheLayout
 from pagesim.kernels.sequences import Ints, host_ints
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # not slotted: the rows of the CPU backend are found on first use and kept
 class Slots:
     """`mapping`: [T] int64 on the device; slot = block * block_size + offset. Build it with `of`."""
 
@@ -25,14 +27,23 @@ class Slots:
         if host.dim() != 1:
             raise InputError(f"slot_mapping has shape {list(host.shape)}; accepted: [tokens]")
         num_slots = layout.num_blocks * layout.block_size
-        bad = torch.nonzero((host < 0) | (host >= num_slots)).flatten()
-        if len(bad):
-            raise InputError(f"token {int(bad[0])} goes to slot {int(host[bad[0]])}; accepted: 0 to {num_slots - 1}")
-        ordered = torch.sort(host).values
-        twice = torch.nonzero(ordered[1:] == ordered[:-1]).flatten()
-        if len(twice):
-            raise InputError(f"slot {int(ordered[twice[0]])} is written twice; accepted: each slot once")
+        slots = host.numpy()
+        bad = (slots < 0) | (slots >= num_slots)
+        if bad.any():
+            token = int(bad.argmax())
+            raise InputError(f"token {token} goes to slot {int(slots[token])}; accepted: 0 to {num_slots - 1}")
+        ordered = np.sort(slots)
+        twice = ordered[1:] == ordered[:-1]
+        if twice.any():
+            raise InputError(f"slot {int(ordered[twice.argmax()])} is written twice; accepted: each slot once")
         return cls(host.to(torch.int64).to(device), layout)
 
     def __len__(self) -> int:
         return len(self.mapping)
+
+    @cached_property
+    def cache_rows(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where K and V go in the cache seen as rows (`CacheLayout.slot_rows`), [T] int64 each."""
+        layout = self.layout
+        key_rows = self.mapping // layout.block_size * layout.block_slots + self.mapping % layout.block_size
+        return key_rows, key_rows + layout.value_slots
