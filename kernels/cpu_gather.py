@@ -85,7 +85,7 @@ def _gather(
     lengths = tokens[:, None]
     width = int(tokens.max())
     first = entries[:, : -(-width // layout.block_size)].astype(np.int64) * layout.block_slots
-    keys = (first[:, :, None] + np.arange(layout.block_size)).reshape(len(tokens), -1)[:, :width]
+    keys = (first[:, :, None] + np.arange(min(layout.block_size, width))).reshape(len(tokens), -1)[:, :width]
     slots = np.empty((2, len(tokens), width), np.int64)
     slots[0] = np.where(np.arange(width) < lengths, keys, keys[:, :1])
     np.add(slots[0], layout.value_slots, out=slots[1])
