@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import replace
 
 import torch
@@ -14,7 +15,16 @@ from pagesim.kernels.prefill import PrefillPath, prefill_attention
 from pagesim.kernels.settings import Body, Card, DecodeLaunch, decode_launch, prefill_launch
 
 CARDS = {Body.ONE_HEAD: Card(75, 1), Body.GROUPED: Card(80, 1)}
+MAP_NORESERVE = 0x4000  # Linux; the mmap module of Python 3.11 does not name it
+FAR_BLOCK = 2**20 + 7  # of 16 tokens and 128 numbers: its element offset passes 2^32, its byte offset 2^33
 INTERPRETED = Card(80, 1)  # one that takes bf16, whichever body is asked for
+
+
+def huge_pool(num_blocks: int) -> torch.Tensor:
+    """[num_blocks, 2, 16, 128] fp16 of which only the pages that are written take memory."""
+    size = num_blocks * 2 * 16 * 128 * 2
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
+    return torch.frombuffer(memory, dtype=torch.float16).view(num_blocks, 2, 16, 128)
 
 
 def launch_of(case: Case, body: Body, splits: int = 1) -> DecodeLaunch:
