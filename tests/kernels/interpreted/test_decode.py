@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_cases import TOLERANCE, exact, make_case, worst
-from kernel_checks import CARDS, FAR_BLOCK, check_decode, decode, huge_pool, launch_of
+from kernel_checks import CARDS, FAR_BLOCK, SUMMED_IN_FP32, check_decode, decode, huge_pool, launch_of
 
 from pagesim.kernels.addressing import Addressing
 from pagesim.kernels.decode import REDUCE_STEP, decode_attention
@@ -31,6 +31,18 @@ def test_decode_is_exact_and_paged_equals_contiguous(dtype: torch.dtype, body: B
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_window_and_soft_cap(dtype: torch.dtype, body: Body) -> None:
     check_decode(make_case(LENGTHS, dtype=dtype, seed=1), AttentionOptions(0.125, window=40, softcap=5.0), body)
+
+
+@pytest.mark.parametrize("body", Body)
+def test_half_precision_is_summed_in_fp32(body: Body) -> None:
+    case = make_case([700], dtype=torch.float16, heads=1, kv_heads=1, values_near=1.5)
+    check_decode(case, PLAIN, body, tolerance=SUMMED_IN_FP32)
+
+
+@pytest.mark.parametrize("body", Body)
+def test_half_precision_is_scored_in_fp32(body: Body) -> None:
+    """Unscaled scores, of up to 30: rounded to fp16 they would be off by a hundredth."""
+    check_decode(make_case([17, 60, 33], dtype=torch.float16), AttentionOptions(1.0), body)
 
 
 @pytest.mark.parametrize("body", Body)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_cases import TOLERANCE, exact, make_case, worst
-from kernel_checks import check_prefill
+from kernel_checks import SUMMED_IN_FP32, check_prefill
 
 from pagesim.kernels.layout import HEAD_DIMS
 from pagesim.kernels.options import AttentionOptions
@@ -26,6 +26,12 @@ def test_chunks_behind_prefixes(dtype: torch.dtype) -> None:
 def test_window_and_soft_cap(dtype: torch.dtype) -> None:
     case = make_case(LENGTHS, counts=COUNTS, heads=2, kv_heads=1, dtype=dtype)
     check_prefill(case, AttentionOptions(0.125, window=20, softcap=5.0))
+
+
+def test_half_precision_is_summed_and_scored_in_fp32() -> None:
+    summed = make_case([700], counts=[20], dtype=torch.float16, heads=1, kv_heads=1, values_near=1.5)
+    check_prefill(summed, PLAIN, tolerance=SUMMED_IN_FP32)
+    check_prefill(make_case([17, 60], counts=[5, 60], dtype=torch.float16), AttentionOptions(1.0))
 
 
 @pytest.mark.parametrize("head_dim", HEAD_DIMS)
