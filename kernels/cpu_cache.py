@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from pagesim.kernels.block_pairs import checked_pairs
-from pagesim.kernels.layout import check_new_tokens
+from pagesim.kernels.layout import check_new_tokens, units_view
 from pagesim.kernels.reference_checks import check_cache
 from pagesim.kernels.slots import Slots
 
@@ -20,10 +20,10 @@ def write_kv_cpu(key: torch.Tensor, value: torch.Tensor, cache: torch.Tensor, sl
     layout = slots.layout
     check_cache(cache, layout)
     check_new_tokens(key, value, cache, layout, len(slots))
-    rows = cache.view(-1, layout.num_kv_heads, layout.head_dim)
+    rows = units_view(cache, layout, 1).flatten(1)
     key_rows, value_rows = slots.rows
-    rows.index_copy_(0, key_rows, key)
-    rows.index_copy_(0, value_rows, value)
+    rows.index_copy_(0, key_rows, key.flatten(1))
+    rows.index_copy_(0, value_rows, value.flatten(1))
 
 
 def copy_blocks_cpu(caches: Sequence[torch.Tensor], pairs: Sequence[tuple[int, int]]) -> None:

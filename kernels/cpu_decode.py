@@ -9,7 +9,7 @@ import torch
 
 from pagesim.kernels.cpu_attention import attend
 from pagesim.kernels.cpu_gather import Gather, read
-from pagesim.kernels.layout import check_query, check_same_device
+from pagesim.kernels.layout import CacheLayout, check_query, check_same_device
 from pagesim.kernels.options import AttentionOptions
 from pagesim.kernels.reference_checks import check_cache
 from pagesim.kernels.sequences import Sequences
@@ -27,19 +27,19 @@ def decode_attention_cpu(
     check_same_device(query=query, cache=cache, lengths=sequences.lengths)
     gathers = sequences.gathers
     if len(gathers) == 1 and isinstance(gathers[0].rows, slice):
-        return _attend_group(query, cache, gathers[0], sequences.layout.num_kv_heads, options)
+        return _attend_group(query, cache, gathers[0], sequences.layout, options)
     output = torch.empty_like(query)
     for gather in gathers:
-        output[gather.rows] = _attend_group(query[gather.rows], cache, gather, sequences.layout.num_kv_heads, options)
+        output[gather.rows] = _attend_group(query[gather.rows], cache, gather, sequences.layout, options)
     return output
 
 
 def _attend_group(
-    query: torch.Tensor, cache: torch.Tensor, gather: Gather, num_kv_heads: int, options: AttentionOptions
+    query: torch.Tensor, cache: torch.Tensor, gather: Gather, layout: CacheLayout, options: AttentionOptions
 ) -> torch.Tensor:
     """`query`: [n, heads, head_dim]. Heads that share a KV head become rows of one product, twice as fast as GQA's."""
     num_sequences, num_heads, head_dim = query.shape
-    key, value = read(cache, gather, num_kv_heads)
+    key, value = read(cache, gather, layout)
     mask = gather.mask(options.window, query.dtype)
-    rows = query.view(num_sequences, num_kv_heads, num_heads // num_kv_heads, head_dim)
+    rows = query.view(num_sequences, layout.num_kv_heads, num_heads // layout.num_kv_heads, head_dim)
     return attend(rows, key, value, mask, options).reshape(num_sequences, num_heads, head_dim)

@@ -13,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from pagesim.kernels.layout import CacheLayout, units_view
+
 Ints = npt.NDArray[np.int64]
 
-GROUP_TOKENS = 16384  # a group of more is closed too: larger gathers are slower, by a half and more at fp32
+GROUP_TOKENS = 2048  # a group of more is closed too: what it gathers should still be in the L2 when SDPA reads it
 PADDING_TOKENS = 1024  # measured on two cores: 0.13 us a token and layer against about 100 us a group and layer
 
 
@@ -49,24 +51,26 @@ class Gather:
         return self.masks[window, dtype]
 
 
-def plan_gathers(table: Ints, lengths: Ints, block_size: int, device: torch.device) -> tuple[Gather, ...]:
+def plan_gathers(table: Ints, lengths: Ints, layout: CacheLayout, device: torch.device) -> tuple[Gather, ...]:
     """Group a paged batch. `table`: [S, W] block ids, `lengths`: [S] tokens, both on the host."""
+    each = layout.block_stride // layout.value_stride
 
     def units(rows: Ints | slice, used: npt.NDArray[np.bool_]) -> Ints:
         blocks = table[rows]
-        return 2 * np.where(used, blocks[:, : used.shape[1]], blocks[:, :1])
+        return each * np.where(used, blocks[:, : used.shape[1]], blocks[:, :1])
 
-    return _plan(lengths, block_size, units, 1, device)
+    return _plan(lengths, layout.block_size, units, 1, device)
 
 
-def plan_run_gathers(starts: Ints, lengths: Ints, block_size: int, device: torch.device) -> tuple[Gather, ...]:
+def plan_run_gathers(starts: Ints, lengths: Ints, layout: CacheLayout, device: torch.device) -> tuple[Gather, ...]:
     """The same for contiguous sequences. `starts`: [S, 2], row of the cache and slot in it."""
+    each = layout.block_stride // layout.slot_stride
 
     def units(rows: Ints | slice, used: npt.NDArray[np.bool_]) -> Ints:
-        first: Ints = starts[rows] @ np.array([[2 * block_size], [1]])
+        first: Ints = starts[rows] @ np.array([[each], [1]])
         return first + np.where(used, np.arange(used.shape[1]), 0)
 
-    return _plan(lengths, 1, units, block_size, device)
+    return _plan(lengths, 1, units, layout.block_size, device)
 
 
 def _plan(
@@ -119,10 +123,11 @@ def group_stops(num_blocks: list[int], block_size: int) -> list[int]:
     return [*stops, len(num_blocks)] if num_blocks else []
 
 
-def read(cache: torch.Tensor, gather: Gather, num_kv_heads: int) -> tuple[torch.Tensor, torch.Tensor]:
+def read(cache: torch.Tensor, gather: Gather, layout: CacheLayout) -> tuple[torch.Tensor, torch.Tensor]:
     """K and V of the group, [n, KV, width, D] each, zero where there is no token: what lies there may be NaN."""
-    found = cache.flatten(0, 2 if gather.unit_is_slot else 1).index_select(0, gather.units)
+    units = units_view(cache, layout, 1 if gather.unit_is_slot else layout.block_size)
+    found = units.index_select(0, gather.units)
     if gather.padding.shape[0]:
         found.view(-1, cache.shape[-1]).index_fill_(0, gather.padding, 0)
-    heads = found.view(2, gather.lengths.shape[0], gather.width, num_kv_heads, -1).transpose(2, 3)
+    heads = found.view(2, gather.lengths.shape[0], gather.width, layout.num_kv_heads, -1).transpose(2, 3)
     return heads[0], heads[1]

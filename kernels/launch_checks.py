@@ -6,7 +6,8 @@ import torch
 
 from pagesim.kernels.addressing import Addressing
 from pagesim.kernels.errors import InputError, UnsupportedError
-from pagesim.kernels.layout import INT32_MAX, check_block_size, check_same_device, layout_of
+from pagesim.kernels.layout import INT32_MAX, check_block_size, check_same_device
+from pagesim.kernels.reference_checks import check_cache
 from pagesim.kernels.sequences import Sequences
 from pagesim.kernels.settings import Card
 
@@ -21,9 +22,8 @@ def check_launch(
 
     Block offsets are computed in 64 bits; what stays in 32 is an offset inside a block, and the grid.
     """
-    layout = layout_of(cache, sequences.layout.num_kv_heads)
-    if layout != sequences.layout:
-        raise InputError(f"cache has layout {layout}; accepted: the one the sequences were checked against")
+    layout = sequences.layout
+    check_cache(cache, layout)
     if layout.dtype is torch.bfloat16 and card.capability < 80:
         raise UnsupportedError(
             f"bfloat16 on compute capability {card.capability / 10:.1f}; accepted there: float16, float32"

@@ -40,6 +40,17 @@ class CacheLayout:
         return (self.num_blocks, 2, self.block_size, self.num_kv_heads * self.head_dim)
 
 
+def units_view(cache: torch.Tensor, layout: CacheLayout, unit_tokens: int) -> torch.Tensor:
+    """A view of the cache as [units, unit_tokens, kv_heads * head_dim]; `unit_tokens`: block_size, or 1.
+
+    K of block b starts block_stride / (unit_tokens * slot_stride) * b units from the first, V block_size / unit_tokens
+    units behind it. Where blocks lie apart, as in one layer of a larger pool, units between them belong to others.
+    """
+    size = unit_tokens * layout.slot_stride
+    num_units = ((layout.num_blocks - 1) * layout.block_stride + 2 * layout.value_stride) // size
+    return cache.as_strided((num_units, unit_tokens, layout.slot_stride), (size, layout.slot_stride, 1))
+
+
 def layout_of(cache: torch.Tensor, num_kv_heads: int) -> CacheLayout:
     """The layout of `cache`, [blocks, 2, block_size, kv_heads * head_dim].
 
@@ -56,7 +67,18 @@ def layout_of(cache: torch.Tensor, num_kv_heads: int) -> CacheLayout:
     check_head_dim(width // num_kv_heads)
     if not cache[0].is_contiguous():
         raise InputError(f"cache has strides {list(cache.stride())}; accepted: a block that is contiguous in itself")
-    return CacheLayout(num_blocks, block_size, num_kv_heads, width // num_kv_heads, cache.dtype, *cache.stride()[:3])
+    if cache.stride(0) % (block_size * width):
+        raise InputError(f"cache has strides {list(cache.stride())}; accepted: blocks a whole number of halves apart")
+    return CacheLayout(
+        num_blocks,
+        block_size,
+        num_kv_heads,
+        width // num_kv_heads,
+        cache.dtype,
+        cache.stride(0),
+        block_size * width,
+        width,
+    )
 
 
 def check_head_dim(head_dim: int) -> None:

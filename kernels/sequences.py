@@ -86,7 +86,7 @@ class Sequences:
         """How the CPU backend reads the batch: see `cpu_gather`."""
         plan = plan_gathers if self.is_paged else plan_run_gathers
         table, lengths = (each.numpy().astype(np.int64) for each in (self.host_table, self.host_lengths))
-        return plan(table, lengths, self.layout.block_size, self.lengths.device)
+        return plan(table, lengths, self.layout, self.lengths.device)
 
     def check_addressing(self, addressing: Addressing) -> None:
         """Raise InputError unless a table is there exactly where `addressing` reads one."""

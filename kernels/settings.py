@@ -141,13 +141,18 @@ def decode_launch(card: Card, shape: DecodeShape, addressing: Addressing) -> Dec
     wanted = max(MIN_TILE, settings.decode_tile * WIDE_ROW_BYTES // max(weight, WIDE_ROW_BYTES))
     tile = _tile(shape.block_size, wanted, addressing)
     group = shape.num_heads // shape.num_kv_heads
-    rows = min(64, max(16, padded_dim(group))) if settings.body is Body.GROUPED else 1
+    rows = min(_most_rows(shape.head_dim), max(16, padded_dim(group))) if settings.body is Body.GROUPED else 1
     warps = min(4, max(1, row_bytes // 128))
     programs = shape.num_sequences * (
         shape.num_heads if settings.body is Body.ONE_HEAD else shape.num_kv_heads * -(-group // rows)
     )
     splits = choose_splits(programs, -(-shape.max_length // tile), card, settings.programs_per_multiprocessor)
     return DecodeLaunch(settings.body, tile, rows, warps, num_stages(settings.tiles_in_flight, addressing), splits)
+
+
+def _most_rows(head_dim: int) -> int:
+    """Query heads to a program that stay in the registers; more of a group go to another program."""
+    return 32 if head_dim <= 64 else 16
 
 
 def choose_splits(programs: int, num_tiles: int, card: Card, programs_per_multiprocessor: int) -> int:

@@ -41,7 +41,8 @@ class Slots:
 
     @cached_property
     def rows(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Where K and V of each token go, [T] int64 each, in a cache seen as [2 * slots, KV * D]; for every layer."""
-        block_size = self.layout.block_size
-        keys = self.mapping + self.mapping // block_size * block_size
-        return keys, keys + block_size
+        """Where K and V of each token go, [T] int64 each, in the cache seen as slots (`units_view`); for all layers."""
+        layout = self.layout
+        gap = layout.block_stride // layout.slot_stride - layout.block_size
+        keys = self.mapping + self.mapping // layout.block_size * gap
+        return keys, keys + layout.block_size

@@ -54,7 +54,9 @@ def make_case(
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",
     seed: int = 0,
+    values_near: float | None = None,
 ) -> Case:
+    """`values_near`: values a tenth of unit scale about a number, whose sums grow with the length."""
     random = torch.Generator().manual_seed(seed)
     counts = counts if counts is not None else [1] * len(lengths)
     width = kv_heads * head_dim
@@ -71,7 +73,8 @@ def make_case(
     for row, length in enumerate(lengths):
         table[row, : num_blocks[row]] = order[taken : taken + num_blocks[row]].int()
         taken += num_blocks[row]
-        key, value = torch.randn(2, length, width, generator=random).to(dtype)
+        key, value = torch.randn(2, length, width, generator=random)
+        key, value = key.to(dtype), (value if values_near is None else values_near + 0.1 * value).to(dtype)
         position = torch.arange(length)
         block = table[row, position // block_size].long()
         cache[block, 0, position % block_size] = key

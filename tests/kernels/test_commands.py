@@ -93,7 +93,7 @@ def test_bench_asked_for_a_card_that_is_not_there_stops() -> None:
         (("--head-dim", "60"), "head_dim is 60"),
         (("--dtype", "fp8"), "dtype is fp8"),
         (("--heads", "15"), "15 heads over 2 KV heads"),
-        (("--html", "/no/such/folder/x.html"), "there is no folder"),
+        (("--html", "/no/such/folder/x.html"), "there is no folder /no/such/folder"),
     ],
 )
 def test_bench_refuses(arguments: tuple[str, ...], words: str) -> None:

@@ -86,6 +86,25 @@ def test_decode_with_window_and_cap_by_position_in_a_larger_tile(capability: int
     check_fits(compiled, capability)
 
 
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize(
+    ("head_dim", "dtype", "addressing"),
+    [
+        (64, "fp16", Addressing.BY_BLOCK),
+        (64, "fp32", Addressing.BY_BLOCK),
+        (128, "fp16", Addressing.BY_POSITION),
+        (128, "fp32", Addressing.BY_POSITION),
+        (256, "fp32", Addressing.BY_BLOCK),
+    ],
+)
+def test_decode_of_a_large_group(capability: int, head_dim: int, dtype: str, addressing: Addressing) -> None:
+    """72 query heads to one KV head: more than a program can hold in its registers."""
+    shape = DecodeShape(64, 2048, 72, 1, head_dim, 32, ITEM_BYTES[dtype])
+    launch = decode_launch(Card(capability, 132), shape, addressing)
+    assert launch.rows < 72
+    check_fits(compile_decode(capability, shape, dtype, addressing, launch), capability)
+
+
 @pytest.mark.parametrize("capability", [75, 80, 86, 90])
 @pytest.mark.parametrize(("head_dim", "dtype"), [(64, "fp16"), (128, "bf16"), (256, "fp16"), (128, "fp32")])
 def test_prefill_as_launched(capability: int, head_dim: int, dtype: str) -> None:

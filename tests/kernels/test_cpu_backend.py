@@ -15,6 +15,7 @@ from pagesim.kernels.cpu_prefill import prefill_attention_cpu
 from pagesim.kernels.errors import InputError
 from pagesim.kernels.layout import layout_of
 from pagesim.kernels.options import AttentionOptions
+from pagesim.kernels.sequences import Sequences
 from pagesim.kernels.slots import Slots
 
 PLAIN = AttentionOptions(scale=0.125)
@@ -72,7 +73,7 @@ def test_prefill(pairs, kv_heads, group, head_dim, block_size, dtype, window, so
 def test_a_batch_in_several_groups() -> None:
     """Lengths far enough apart that padding them to one width would cost more than another group."""
     case = make_case([3000, 1, 2990, 1500, 17, 16], dtype=torch.float32)
-    assert len(case.sequences.gathers) == 3
+    assert [len(gather.lengths) for gather in case.sequences.gathers] == [1, 1, 1, 3]
     output = decode_attention_cpu(case.query, case.cache, case.sequences, PLAIN)
     assert worst(output, exact(case, PLAIN)) <= TOLERANCE[torch.float32]
 
@@ -109,6 +110,27 @@ def test_write_then_decode_sees_the_new_token() -> None:
     after = decode_attention_cpu(case.query, case.cache, case.sequences, PLAIN)
     assert not torch.equal(before, after)
     assert worst(after, exact(case, PLAIN)) <= TOLERANCE[torch.float32]
+
+
+def test_one_layer_of_a_larger_pool_is_read_where_it_lies() -> None:
+    case = make_case([21, 40, 7])
+    pool = torch.full((len(case.cache), 3, *case.cache.shape[1:]), float("nan"))
+    pool[:, 1] = case.cache
+    layer = pool[:, 1]
+    sequences = Sequences.paged(case.sequences.host_table, [21, 40, 7], layout_of(layer, 2), "cpu")
+    expected = decode_attention_cpu(case.query, case.cache, case.sequences, PLAIN)
+    assert torch.equal(decode_attention_cpu(case.query, layer, sequences, PLAIN), expected)
+
+
+def test_masks_are_kept_for_each_window() -> None:
+    """Layers with and without a window share a step's gathers, and each gets its own answer again."""
+    case = make_case([50, 33])
+    windowed = AttentionOptions(scale=0.125, window=9)
+    for options in (PLAIN, windowed, PLAIN, windowed):
+        output = decode_attention_cpu(case.query, case.cache, case.sequences, options)
+        assert worst(output, exact(case, options)) <= TOLERANCE[torch.float32]
+    (gather,) = case.sequences.gathers
+    assert set(gather.masks) == {(None, torch.float32), (9, torch.float32)}
 
 
 def test_a_cache_of_another_layout_is_refused() -> None:

@@ -37,6 +37,7 @@ def paged(table=TABLE, lengths=(33, 32)) -> Sequences:
         (torch.zeros(8, 2, 16, 128), 0, "num_kv_heads is 0"),
         (torch.zeros(8, 2, 16, 128).long(), 2, "int64"),
         (torch.zeros(8, 2, 128, 16).transpose(2, 3), 2, "contiguous"),
+        (torch.zeros(70_000).as_strided((8, 2, 16, 128), (4100, 2048, 128, 1)), 2, "a whole number of halves apart"),
     ],
 )
 def test_what_is_not_a_cache(cache, kv_heads, words) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,18 +59,20 @@ def attention(
     --on auto takes the card if there is one, and says so where it times nothing.
     """
     from pagesim.kernels.bench_page import page
-    from pagesim.sim.files import atomic
+    from pagesim.sim.files import check_writable, write_text
     from pagesim.sim.jsontext import dumps
 
-    with nullcontext() if html is None else atomic(html) as temporary, one_line_errors():
+    if html is not None:
+        check_writable(html)
+    with one_line_errors():
         shape = Heads(heads, kv_heads, head_dim, dtype)
         grid = Grid(
             tuple(block_size or GRID.block_sizes), tuple(context or GRID.contexts_tokens), tuple(batch or GRID.batches)
         )
         grid.check()
         report = _report(on, grid, shape, tuple(block_size or STATIC_BLOCK_SIZES))
-        if temporary is not None:
-            temporary.write_text(page(report), encoding="utf-8")
+    if html is not None:
+        write_text(html, page(report))
     if as_json:
         print(dumps({"schema": "pagesim.bench.attention/1"} | report))
     else:

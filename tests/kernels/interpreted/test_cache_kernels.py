@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_checks import FAR_BLOCK, huge_pool
 
 from pagesim.kernels.block_copy import copy_blocks
 from pagesim.kernels.cpu_cache import copy_blocks_cpu, write_kv_cpu
@@ -42,12 +43,34 @@ def test_kv_write_fills_its_slots_and_no_other(num_tokens, kv_heads, block_size,
 def test_kv_write_takes_rows_of_a_fused_projection_and_equals_the_reference() -> None:
     cache = torch.zeros(4, 2, 16, 128)
     expected = cache.clone()
-    fused = torch.randn(6, 8, 64)
+    fused, value = torch.randn(6, 8, 64), torch.randn(6, 2, 64)  # K's rows lie apart, V's do not
     slots = Slots.of([63, 0, 17, 16, 15, 40], layout_of(cache, 2), "cpu")
-    write_kv(fused[:, 4:6], fused[:, 6:], cache, slots)
-    write_kv_cpu(fused[:, 4:6], fused[:, 6:], expected, slots)
+    write_kv(fused[:, 4:6], value, cache, slots)
+    write_kv_cpu(fused[:, 4:6], value, expected, slots)
     assert torch.equal(cache, expected)
     assert torch.equal(cache[3, 0, 15], fused[0, 4:6].flatten())
+    assert torch.equal(cache[1, 1, 1], value[2].flatten())
+
+
+def test_writes_and_copies_at_the_end_of_a_pool_whose_offsets_pass_32_bits() -> None:
+    pool = huge_pool(FAR_BLOCK + 2)
+    key, value = torch.randn(2, 1, 2, 64).half()
+    write_kv(key, value, pool, Slots.of([FAR_BLOCK * 16 + 5], layout_of(pool, 2), "cpu"))
+    copy_blocks([pool], [(FAR_BLOCK, 3), (FAR_BLOCK - 1, FAR_BLOCK + 1)])
+    copy_blocks([pool], [(3, FAR_BLOCK + 1)])
+    for block in (FAR_BLOCK, 3, FAR_BLOCK + 1):
+        assert torch.equal(pool[block, :, 5], torch.stack((key, value)).view(2, 128))
+        assert pool[block].count_nonzero() == 2 * 128
+
+
+@pytest.mark.parametrize("write", [write_kv, write_kv_cpu])
+def test_a_write_into_one_layer_of_a_larger_pool_leaves_the_others_alone(write) -> None:
+    pool = torch.zeros(4, 3, 2, 16, 128)
+    key, value = torch.randn(2, 2, 2, 64)
+    write(key, value, pool[:, 1], Slots.of([17, 63], layout_of(pool[:, 1], 2), "cpu"))
+    assert torch.equal(pool[[1, 3], 1, 0, [1, 15]], key.flatten(1))
+    assert torch.equal(pool[[1, 3], 1, 1, [1, 15]], value.flatten(1))
+    assert pool.count_nonzero() == 2 * 2 * 128
 
 
 @pytest.mark.parametrize("copy", [copy_blocks, copy_blocks_cpu])
