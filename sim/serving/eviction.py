@@ -6,7 +6,7 @@ Plain blocks are taken before them under every rule. The cost is a little for ea
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -71,14 +71,20 @@ class RandomQueue:
         return slot
 
 
+Entry = tuple[Any, int, int]  # (rank, when it was freed, slot)
+
+
 class RankedQueue:
-    """Whoever has the least rank, and among equals whoever was freed first."""
+    """Whoever has the least rank, and among equals whoever was freed first.
+
+    Blocks that are freed together are one run, in order; what is kept as a heap is the runs, by their first.
+    """
 
     def __init__(self, slots: int) -> None:
-        self.rank: list[object] = [0] * slots  # by slot; set before the slot is appended
-        self._heap: list[tuple[object, int, int]] = []  # (rank, when it was freed, slot); stale ones among them
+        self.rank: list[Any] = [0] * slots  # by slot; set before the slot is appended
+        self._heap: list[tuple[Any, int, list[Entry]]] = []  # rank and time of the first; the run, backwards
         self._since: list[int] = [0] * slots  # by slot: when it was freed, 0: not free
-        self._frees = 0
+        self._frees = 1
         self._count = 0
 
     def __len__(self) -> int:
@@ -86,11 +92,15 @@ class RankedQueue:
 
     def append(self, slots: Ints) -> None:
         """In order, by the ranks they have now."""
-        for slot in slots.tolist():
-            self._frees += 1
-            self._since[slot] = self._frees
-            heappush(self._heap, (self.rank[slot], self._frees, slot))
-        self._count += len(slots)
+        freed = slots.tolist()
+        for since, slot in enumerate(freed, self._frees):
+            self._since[slot] = since
+        rank = self.rank
+        run = [(rank[slot], since, slot) for since, slot in enumerate(freed, self._frees)]
+        run.sort(reverse=True)
+        self._push(run)
+        self._frees += len(freed)
+        self._count += len(freed)
 
     def remove(self, slots: Ints) -> None:
         """From wherever they stand."""
@@ -102,10 +112,14 @@ class RankedQueue:
         """The first by rank."""
         taken: list[int] = []
         while len(taken) < count:
-            rank, since, slot = heappop(self._heap)
-            if self._since[slot] == since and self.rank[slot] == rank:
-                self._since[slot] = 0
-                taken.append(slot)
+            run = heappop(self._heap)[2]
+            others = self._heap[0][:2] if self._heap else None
+            while run and len(taken) < count and (others is None or run[-1][:2] <= others):
+                rank, since, slot = run.pop()
+                if self._since[slot] == since and self.rank[slot] == rank:
+                    self._since[slot] = 0
+                    taken.append(slot)
+            self._push(run)
         self._count -= count
         return np.array(taken, np.int64)
 
@@ -113,9 +127,13 @@ class RankedQueue:
         """All, in the order in which they were freed."""
         return np.array(sorted((s for s, since in enumerate(self._since) if since), key=self._since.__getitem__), int)
 
-    def change(self, slot: int, rank: object) -> None:
+    def change(self, slot: int, rank: Any) -> None:
         """A free slot, or one that is not, has another rank from now on."""
         if self.rank[slot] != rank:
             self.rank[slot] = rank
             if self._since[slot]:
-                heappush(self._heap, (rank, self._since[slot], slot))
+                self._push([(rank, self._since[slot], slot)])
+
+    def _push(self, run: list[Entry]) -> None:
+        if run:
+            heappush(self._heap, (*run[-1][:2], run))

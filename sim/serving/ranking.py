@@ -5,6 +5,7 @@ The what-ifs `evict` "fifo" and "optimal". The pool tells of what happens to its
 
 from __future__ import annotations
 
+from array import array
 from typing import Protocol
 
 import numpy as np
@@ -95,14 +96,16 @@ class FutureUse:
 
     def __init__(self, queue: RankedQueue, chains: HashChains, requests: Requests, block_size: int) -> None:
         self._queue, self._known, self._size = queue, requests.known, block_size
-        self._done = np.ones(len(requests), np.bool_)  # by row: was let in, or never will be
-        self._done[requests.servable] = False
+        self._done = bytearray(b"\1" * len(requests))  # by row: was let in, or never will be
+        for row in requests.servable:
+            self._done[row] = 0
         self._keys = {row: chains.prompt(row)[: (requests.known[row] - 1) // block_size] for row in requests.servable}
         keys = np.concatenate([np.empty(0, np.int64), *self._keys.values()])
         rows = np.repeat(np.array(requests.servable, np.int64), [len(part) for part in self._keys.values()])
-        self._uses = rows[np.argsort(keys, kind="stable")]  # key by key, in order of arrival
+        self._uses = array("q", rows[np.argsort(keys, kind="stable")].tobytes())  # key by key, in order of arrival
         ends = np.cumsum(np.bincount(keys, minlength=chains.num_keys))
-        self._next, self._end = np.concatenate((np.zeros(1, np.int64), ends[:-1]))[: len(ends)], ends
+        self._end = array("q", ends.tobytes())
+        self._next = array("q", np.concatenate((np.zeros(1, np.int64), ends[:-1]))[: len(ends)].tobytes())
         self._back: dict[int, int] = {}  # by key: requests that wait to come back and will ask for it
         self._waits: dict[int, list[int]] = {}  # by row of such a request: these keys
         self._slots: dict[int, set[int]] = {}  # by key
@@ -113,7 +116,7 @@ class FutureUse:
         keys = self._waits.pop(row, None)
         if keys is None:
             keys = self._keys.pop(row).tolist()
-            self._done[row] = True
+            self._done[row] = 1
         else:
             for key in keys:
                 self._back[key] -= 1
@@ -154,11 +157,11 @@ class FutureUse:
             return 1
         if key >= len(self._end):  # of an answer
             return -len(self._done)
-        place, end = int(self._next[key]), int(self._end[key])
+        place, end = self._next[key], self._end[key]
         while place < end and self._done[self._uses[place]]:
             place += 1
         self._next[key] = place
-        return -int(self._uses[place]) if place < end else -len(self._done)
+        return -self._uses[place] if place < end else -len(self._done)
 
     def _forget(self, slot: int) -> None:
         key = self._key.pop(slot, None)

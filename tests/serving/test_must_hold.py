@@ -8,17 +8,14 @@ from cases import cases
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from pagesim.sim.serving.config import ServingConfig
+from pagesim.sim.allocators import builtin_names
+from pagesim.sim.serving.config import PAGED, ServingConfig
 from pagesim.sim.serving.pool import CountingPool
 from pagesim.sim.serving.server import serve
 from pagesim.sim.serving.steptime import ConstantStep
 from pagesim.sim.trace import Trace
 
-ALLOCATORS = (
-    "reservation",
-    *(f"exact-fit:{fit}{compact}" for fit in ("first", "best", "next", "worst") for compact in ("", ":compact")),
-    "buddy",
-)
+ALLOCATORS = [name for name in builtin_names() if name != PAGED]
 
 
 def holds(trace, config, step_time, priority):
