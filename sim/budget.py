@@ -162,8 +162,12 @@ def _workspace_term(options: BudgetOptions) -> Term:
 
 
 def _default_num_seqs(device: Device) -> int:
-    """vLLM's default max_num_seqs: larger from 70 GiB of memory upwards, except on an A100."""
-    return 1024 if device.memory_bytes >= 70 * 2**30 and not device.name.startswith("a100") else 256
+    return serving_limits(device)[1]
+
+
+def serving_limits(device: Device) -> tuple[int, int]:
+    """vLLM's defaults (max_num_batched_tokens, max_num_seqs) of a server: larger from 70 GiB upwards, A100s apart."""
+    return (8192, 1024) if device.memory_bytes >= 70 * 2**30 and not device.name.startswith("a100") else (2048, 256)
 
 
 def _given(name: str, num_bytes: int, option: str) -> Term:

@@ -16,6 +16,7 @@ OnFull = Literal["refuse", "queue"]
 ResidenceRule = Literal["total", "decode"]
 DEFAULT_ALLOCATORS = ("reservation", "exact-fit", "paged")
 REFERENCE_STEP_TIME = "t4-qwen2.5-0.5b-vllm0.29"  # the profile that is shipped
+PER_SECOND = "/s"  # ends a load that is a plain rate
 MAX_SEED = 2**63 - 1
 MAX_RUNS = 10**5
 MAX_REQUESTS = 10**8  # more are a mistake of unit, and would not fit into memory
@@ -79,11 +80,12 @@ class QueueConfig:
 class RunConfig:
     """Everything that decides the result of `pagesim run`.
 
-    `load`: a preset, or a number as text; None only with a `trace`, whose own times then stand. `residence`: how long
-    a placed request stays: "total", proportional to its total length and `mean_residence_s` in the mean, or "decode",
-    its output tokens at `decode_rate` a second. `warmup`: the share of the time that is left out of all figures.
-    `num_runs`: independent replications; a trace is one. `queue`: how requests are served that wait, with `on_full`
-    "queue", where `growth` and residence have no say. Raises UsageError on values that make no sense.
+    `load`: a preset, a number as text, or a rate like "4/s"; None only with a `trace`, whose own times then stand.
+    `residence`: how long a placed request stays: "total", proportional to its total length and `mean_residence_s` in
+    the mean, or "decode", its output tokens at `decode_rate` a second. `warmup`: the share of the time that is
+    left out of all figures. `num_runs`: independent replications; a trace is one. `queue`: how requests are served that
+    wait, with `on_full` "queue", where `growth` and residence have no say. Raises UsageError on values that make no
+    sense.
     """
 
     load: str | None = "high"

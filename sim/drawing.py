@@ -30,6 +30,7 @@ class Drawn:
         assert found.rate_per_s is not None, "requests are drawn at a load"
         self.label = lengths.label
         self.mean_residence_s = found.mean_residence_s
+        self.offered = found.load
         self.rate_per_s: float | None = found.rate_per_s
         self.num_requests = config.workload.num_requests or default_requests(found.rate_per_s, found.mean_residence_s)
         self.workload = Workload(lengths, parse_arrivals(config.workload.arrivals), found.rate_per_s, self.num_requests)

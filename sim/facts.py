@@ -19,15 +19,18 @@ LIBRARIES = ("pagesim", "simpy", "numpy", "scipy")
 class TraceFacts:
     """The traces: `requests` and `sha256` of the first, and of each replication; `rate_per_s` None: its own times.
 
-    `longest_tokens`: prompt and output of the longest request of all.
+    `longest_tokens`: prompt and output of the longest request of all. `samples`: answers that the first asks for.
+    `offered_load` and `mean_residence_s`: as in `offered.Offered`.
     """
 
     requests: int
     sha256: str
     longest_tokens: int
+    samples: int
     replications: list[dict[str, int | float | str]]
     lengths: str
     rate_per_s: float | None
+    offered_load: float | None
     mean_residence_s: float
 
 
@@ -48,11 +51,11 @@ def replication_facts(trace: Trace) -> dict[str, int | float | str]:
     return {"requests": len(trace), "sha256": trace.sha256(), "span_s": float(trace.arrival_s[-1])}
 
 
-def trace_facts(found: Source, each: Sequence[dict[str, Any]], longest_tokens: int) -> TraceFacts:
+def trace_facts(found: Source, each: Sequence[dict[str, Any]], longest_tokens: int, samples: int) -> TraceFacts:
     """Of all replications of a run; `each` is of `replication_facts`."""
     return TraceFacts(
-        each[0]["requests"], each[0]["sha256"], longest_tokens, list(each), found.label, found.rate_per_s,
-        found.mean_residence_s,
+        each[0]["requests"], each[0]["sha256"], longest_tokens, samples, list(each), found.label, found.rate_per_s,
+        found.offered, found.mean_residence_s,
     )  # fmt: skip
 
 

@@ -41,13 +41,14 @@ class Rows(Protocol):
 
 
 def read_trace(
-    path: Path, options: ReadOptions = _AS_THE_FILE_IS, on_progress: OnProgress | None = None
+    path: Path | str, options: ReadOptions = _AS_THE_FILE_IS, on_progress: OnProgress | None = None
 ) -> tuple[Trace, ReadReport]:
     """Read a trace of any known format. `on_progress` is told how many bytes of the file have gone by since last time.
 
     Raises TraceError naming the file, line, field and value of the first thing that is wrong, and what would be
     accepted; UsageError if an option does not fit the file.
     """
+    path = Path(path)
     rows = _rows(path, on_progress)
     intake = Intake(path, _settled(path, rows.shape, options), options)
     for batch in rows:

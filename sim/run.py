@@ -36,11 +36,12 @@ def run(
     pool = Pool(config.pool.tokens, config.max_model_len, config.pool.block_size)
     make = {name: allocator_class(name) for name in config.allocators}
     measures: dict[str, list[Measures]] = {name: [] for name in config.allocators}
-    facts, longest_tokens = [], 0
+    facts, longest_tokens, samples = [], 0, 0
     for drawn in found.traces():
         residence_s = residence_of(config, found.moments).of(drawn)
         facts.append(replication_facts(drawn))
         longest_tokens = max(longest_tokens, int(drawn.total_tokens.max()))
+        samples = samples or drawn.num_samples
         for name in config.allocators:
             try:
                 log = place_all(drawn, residence_s, make[name](pool), config.growth, check, on_progress)
@@ -50,7 +51,7 @@ def run(
             measures[name].append(
                 measure(drawn, residence_s, log, pool.capacity_tokens, pool.max_model_len, config.growth, config.warmup)
             )
-    return Runs(measures, trace_facts(found, facts, longest_tokens))
+    return Runs(measures, trace_facts(found, facts, longest_tokens, samples))
 
 
 def expected_requests(config: RunConfig, trace: Trace | None) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pagesim.sim.config import PER_SECOND
 from pagesim.sim.facts import PoolFacts, TraceFacts
+from pagesim.sim.sizes import format_bytes
 from pagesim.sim.workload import PRESETS
 
 
@@ -13,17 +15,23 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}%"
 
 
+def counted(count: int, noun: str) -> str:
+    """1 request; 2,000 requests."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def setting(config: dict[str, Any], pool: PoolFacts, trace: TraceFacts) -> dict[str, str]:
     """The lines of a result's `config`, `pool` and `trace`."""
-    gib = pool.tokens * pool.bytes_per_token / 2**30
     count = len(trace.replications)
     replications = f"{f' in each of {count} replications' if count > 1 else ''}, seed {config['seed']}"
+    samples = f", {trace.samples:,} answers" if trace.samples != trace.requests else ""
+    requests = f"{counted(trace.requests, 'request')}{samples}"
     lines = {
         "load": _load(config, trace),
-        "requests": f"{trace.requests:,}{replications if config['trace'] is None else ' of ' + config['trace']}",
+        "requests": requests + (replications if config["trace"] is None else f" of {config['trace']}"),
         "pool": f"{pool.tokens:,} tokens, {pool.num_blocks:,} blocks of {pool.block_size}; "
-        f"{pool.bytes_per_token:,} B a token, {gib:.2f} GiB ({pool.origin})",
-        "context": f"{config['max_model_len']:,} tokens: room for {pool.reservations:,} reservations",
+        f"{pool.bytes_per_token:,} B a token, {format_bytes(pool.tokens * pool.bytes_per_token)} ({pool.origin})",
+        "context": f"{config['max_model_len']:,} tokens: room for {counted(pool.reservations, 'reservation')}",
         "lengths": trace.lengths,
     }
     lines |= _residence(config, trace) if config["queue"] is None else _serving(config["queue"], trace)
@@ -33,15 +41,14 @@ def setting(config: dict[str, Any], pool: PoolFacts, trace: TraceFacts) -> dict[
 
 
 def _load(config: dict[str, Any], trace: TraceFacts) -> str:
-    name, rate_per_s = config["load"], trace.rate_per_s
-    if name is None or rate_per_s is None:
-        return "the trace's own times"
+    name, rate_per_s, queue = config["load"], trace.rate_per_s, config["queue"]
+    unit = "of the pool in tokens" if queue is None else "times what a batch that is full finishes"
+    if name is None or rate_per_s is None or name.endswith(PER_SECOND):
+        rate = "the trace's own times" if name is None else f"{rate_per_s:,.6g} requests/s"
+        return rate if trace.offered_load is None else f"{rate}: {trace.offered_load:,.3g} {unit}"
     words = f"{name} = {PRESETS[name].erlangs:g}" if name in PRESETS else f"{float(name):g}"
-    by_slot = name in PRESETS and PRESETS[name].per == "slot"
-    if config["queue"] is None:
-        unit = "erlangs a reservation" if by_slot else "of the pool in tokens"
-    else:
-        unit = f"times what a batch that is full{' of reservations' if by_slot else ''} finishes"
+    if name in PRESETS and PRESETS[name].per == "slot":
+        unit = "erlangs a reservation" if queue is None else "times what a batch that is full of reservations finishes"
     arrivals = "the trace's times scaled" if config["trace"] else config["workload"]["arrivals"]
     return f"{words} {unit}: {rate_per_s:,.6g} requests/s, {arrivals}"
 
@@ -51,7 +58,7 @@ def _residence(config: dict[str, Any], trace: TraceFacts) -> dict[str, str]:
     growth = {"final": "all tokens count from admission", "token": "the prompt at once, then a token at a time"}
     how = "proportional to the total length"
     if config["residence"] != "total":
-        how = f"output tokens at {config['decode_rate']:g} a second"
+        how = f"output tokens at {config['decode_rate']:g} a second (--decode-rate; --on-full queue has step times)"
     return {"residence": f"{how}, {mean}; {growth[config['growth']]}"}
 
 
@@ -80,8 +87,10 @@ def _serving(queue: dict[str, Any], trace: TraceFacts) -> dict[str, str]:
         chosen.append(f"matches to {rules['prefix_match_unit']} tokens")
     if rules["evict"] != "lru":
         chosen.append(f"evict {rules['evict']}")
+    ideal = queue["step_time"].startswith("roofline:") and queue["step_time"].count(":") == 2
+    bound = " (a bound from data sheets: no machine is as fast)" if ideal else ""
     lines = {
         "rules": "; ".join(chosen),
-        "step time": f"{queue['step_time']}; a request that need not wait stays {trace.mean_residence_s:,.4g} s",
+        "step time": f"{queue['step_time']}{bound}; in a full batch a request stays {trace.mean_residence_s:,.4g} s",
     }
     return lines if queue["slo"] is None else lines | {"objectives": queue["slo"]}

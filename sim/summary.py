@@ -29,7 +29,9 @@ def warning(result: RunResult) -> str | None:
     """What a reader must know first: that requests were left out; None if none were."""
     rejected = max(a.rejected_share.mean for a in result.allocators.values())
     if rejected == 0:
-        return None
+        if result.trace.samples == result.trace.requests:
+            return None
+        return "This experiment places prompts: the n answers of one count as one. --on-full queue serves them all."
     return (
         f"{percent(rejected)} of the requests can never be served and were rejected: they are in no other figure, nor "
         f"in the load. The limit is {result.config['max_model_len']:,} tokens (--max-model-len); the longest request "

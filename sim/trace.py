@@ -128,6 +128,16 @@ class Trace:
         return self.prompt_tokens + self.output_tokens
 
     @property
+    def num_samples(self) -> int:
+        """Answers asked for: n of each prompt, or one."""
+        return len(self) if self.n is None else int(self.n.sum())
+
+    @property
+    def mean_rate_per_s(self) -> float | None:
+        """Requests a second, over the span; None if all arrive at once."""
+        return len(self) / self.span_s if self.span_s else None
+
+    @property
     def span_s(self) -> float:
         """Seconds from the first arrival to the last; 0 for an empty trace."""
         return float(self.arrival_s[-1] - self.arrival_s[0]) if len(self) else 0.0

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from pagesim.sim.arrivals import Arrivals
-from pagesim.sim.config import MAX_REQUESTS
+from pagesim.sim.config import MAX_REQUESTS, PER_SECOND
 from pagesim.sim.errors import UsageError
 from pagesim.sim.length_pairs import LengthPairs, Moments
 from pagesim.sim.residence import Residence
@@ -30,19 +30,28 @@ class Load:
 
     "pool": arrival rate * E[length * residence] / pool tokens, the share of the pool that the requests would fill if
     none were refused and nothing wasted. "slot": arrival rate * E[residence] / reservations that the pool holds.
-    Requests that can never be served offer nothing.
+    Requests that can never be served offer nothing. "second": that many requests arrive in a second, whatever they
+    offer.
     """
 
     erlangs: float
-    per: Literal["pool", "slot"]
+    per: Literal["pool", "slot", "second"]
 
     def rate_per_s(self, residence: Residence, m: Moments, pool_tokens: int, max_model_len: int) -> float:
         """The arrival rate that offers this load. Raises UsageError as `rounded_rate` does."""
+        if self.per == "second":
+            return self.rate
         if self.per == "pool":
             room, each = pool_tokens, m.share * residence.mean_token_s(m)
         else:
             room, each = pool_tokens // max_model_len, m.share * residence.mean_s(m)
         return rounded_rate(self.erlangs * room / each if each > 0 else math.inf)
+
+    @property
+    def rate(self) -> float:
+        """Requests a second, of a load that is given so. Raises UsageError as `rounded_rate` does."""
+        assert self.per == "second", self
+        return rounded_rate(self.erlangs)
 
 
 def rounded_rate(rate_per_s: float) -> float:
@@ -56,16 +65,21 @@ PRESETS = {"moderate": Load(1.18, "slot"), "high": Load(1.40, "pool")}
 
 
 def parse_load(text: str) -> Load:
-    """A preset's name, or a number: that many times the pool in tokens. Raises UsageError on anything else."""
+    """A preset's name, or a number: that many times the pool in tokens; or `R/s`, a plain rate.
+
+    Raises UsageError on anything else.
+    """
     if text in PRESETS:
         return PRESETS[text]
     try:
-        erlangs = float(text)
+        erlangs = float(text.removesuffix(PER_SECOND))
     except ValueError:
         erlangs = float("nan")
     if not 0 < erlangs < float("inf"):
-        raise UsageError(f"load '{text}'; accepted: {', '.join(PRESETS)}, or a number more than 0 (1 fills the pool)")
-    return Load(erlangs, "pool")
+        raise UsageError(
+            f"load '{text}'; accepted: {', '.join(PRESETS)}, a number more than 0 (1 fills the pool), a rate like 4/s"
+        )
+    return Load(erlangs, "second" if text.endswith(PER_SECOND) else "pool")
 
 
 @dataclass(frozen=True, slots=True)

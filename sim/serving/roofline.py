@@ -12,7 +12,7 @@ Williams, Waterman, Patterson, Roofline, CACM 52 (2009).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pagesim.sim.catalog.devices import Device
 from pagesim.sim.catalog.modelconfig import Model
@@ -55,6 +55,17 @@ class RooflineStep:
             device.bandwidth_bytes_per_s,
             device.fp16_tensor_flops,
             launches_s,
+        )
+
+    def slower(self, times: float) -> RooflineStep:
+        """The same on a machine that takes so many times as long for everything. Raises UsageError unless > 0."""
+        if not 0 < times < float("inf"):
+            raise UsageError(f"roofline {times:g} times slower; accepted: more than 0")
+        return replace(
+            self,
+            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s / times,
+            flops_per_s=self.flops_per_s / times,
+            launches_s=self.launches_s * times,
         )
 
     @property

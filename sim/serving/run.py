@@ -66,10 +66,11 @@ def serve_all(
         raise UsageError("a run without a queue; accepted: a RunConfig with on_full 'queue' and a QueueConfig")
     found = source(config, trace)
     served: dict[str, list[Served]] = {name: [] for name in config.allocators}
-    facts, longest_tokens = [], 0
+    facts, longest_tokens, samples = [], 0, 0
     for drawn in found.traces():
         facts.append(replication_facts(drawn))
         longest_tokens = max(longest_tokens, int(drawn.total_tokens.max()))
+        samples = samples or drawn.num_samples
         last_arrival_s = float(drawn.arrival_s[-1])
         logs = {name: _serve(drawn, queue, name, check, on_progress) for name in config.allocators}
         end_s = max(last_arrival_s, *(log.end_s for log in logs.values()))
@@ -78,7 +79,7 @@ def serve_all(
             served[name].append(_served(log, queue, config.warmup * last_arrival_s, edges_s))
             if on_log is not None:
                 on_log(name, log)
-    return ServedRuns(served, trace_facts(found, facts, longest_tokens))
+    return ServedRuns(served, trace_facts(found, facts, longest_tokens, samples))
 
 
 def _serve(

@@ -86,6 +86,7 @@ SOMETIMES: dict[str, tuple[Callable[[AllocatorResult], float | None], Cell]] = {
         lambda a: NONE if a.prefix_hit_share is None else with_interval(a.prefix_hit_share),
     ),
 }
+BEHIND = {"goodput, req/s": "output tokens/s", "  free but cached": "  free but unusable"}
 INTERVALS = "± is half of the 95% interval over the replications. "
 LEGEND = (
     "Percentiles are of requests, or of intervals between tokens (ITL); with several runs, the mean of each one's. "
@@ -106,4 +107,8 @@ def rows(result: ServingResult) -> list[list[str]]:
     """A label, then a cell for each allocator in the order of the result."""
     each = list(result.allocators.values())
     table = [[label, *map(cell, each)] for label, cell in ROWS.items()]
-    return table + [[label, *map(cell, each)] for label, (any_of, cell) in SOMETIMES.items() if any(map(any_of, each))]
+    some = {label: [label, *map(cell, each)] for label, (any_of, cell) in SOMETIMES.items() if any(map(any_of, each))}
+    for label, behind in BEHIND.items():
+        if label in some:
+            table.insert([row[0] for row in table].index(behind) + 1, some.pop(label))
+    return table + list(some.values())

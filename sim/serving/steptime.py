@@ -13,7 +13,8 @@ from typing import Protocol
 from pagesim.sim.errors import UsageError
 
 ACCEPTED = (
-    "constant:SECONDS, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE in seconds, roofline:DEVICE:MODEL, or a profile"
+    "constant:SECONDS, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE in seconds, roofline:DEVICE:MODEL[:TIMES_SLOWER], "
+    "or a profile"
 )
 
 
@@ -89,9 +90,17 @@ class LinearStep:
         return 2 * self.per_pair_s * sequences
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def parse_step_time(text: str) -> StepTime:
-    """`constant:S`, `linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE` or `roofline:DEVICE:MODEL`, seconds throughout; or
-    the name of a profile that is shipped, or the file of one.
+    """`constant:S`, `linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE` or `roofline:DEVICE:MODEL[:TIMES]`, seconds
+    throughout; or the name of a profile that is shipped, or the file of one.
 
     Raises UsageError, or GeometryError for a device or model that is unknown.
     """
@@ -106,7 +115,8 @@ def parse_step_time(text: str) -> StepTime:
         from pagesim.sim.serving.roofline import RooflineStep
 
         device, _, model = rest.partition(":")
-        return RooflineStep.of(find_device(device), find_model(model))
+        model, _, times = model.rpartition(":") if _is_number(model.rpartition(":")[2]) else (model, "", "1")
+        return RooflineStep.of(find_device(device), find_model(model)).slower(float(times))
     try:
         values = [float(part) for part in rest.split(":")]
     except ValueError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pagesim.sim.serving.result import AllocatorResult, ServingResult
 from pagesim.sim.serving.run_table import legend, rows, seconds
-from pagesim.sim.setting import percent
+from pagesim.sim.setting import counted, percent
 from pagesim.sim.shown import Shown
 
 WORTH_SAYING = 0.01
@@ -36,12 +36,21 @@ def warning(result: ServingResult) -> str | None:
             f"were rejected: they have no latency. The limit is {result.config['max_model_len']:,} tokens "
             f"(--max-model-len) or the pool; the longest request has {result.trace.longest_tokens:,}."
         )
+    if rules["prefix_caching"] and not any(sum(a.prefix.values()) > _asked(a) for a in each):
+        return (
+            "Prefix caching found nothing. Requests that are drawn have no text in common, nor have those of a trace "
+            "without hash_ids, but for the answers of one prompt and what comes back after a preemption."
+        )
     if all(a.waited["no blocks"].share.mean < WORTH_SAYING <= a.waited["max_num_seqs"].share.mean for a in each):
         return (
-            f"Nobody waited for memory: at most {rules['max_num_seqs']:,} sequences run at once (--max-num-seqs), and "
-            "the pool holds them whoever divides it."
+            f"Nobody waited for memory, only for a place in the batch: at most {rules['max_num_seqs']:,} sequences run "
+            "at once (--max-num-seqs)."
         )
     return None
+
+
+def _asked(a: AllocatorResult) -> int:
+    return a.prefix["prefix_queries_first"] + a.prefix["prefix_queries_return"]
 
 
 def _sentence(name: str, a: AllocatorResult) -> str:
@@ -55,14 +64,19 @@ def _sentence(name: str, a: AllocatorResult) -> str:
     reason, waited = max(a.waited.items(), key=lambda pair: pair[1].share.mean)
     if waited.share.mean >= WORTH_SAYING:
         parts.append(f"somebody waited for {LIMIT[reason]} {percent(waited.share.mean)} of the time")
+    else:
+        parts.append("nobody waited for memory, a place or the budget")
     empty = a.reserved.mean + a.internal.mean
     if empty >= WORTH_SAYING:
         parts.append(f"{percent(empty)} of the pool was owned and empty")
     if a.unusable.mean >= WORTH_SAYING:
-        parts.append(f"{percent(a.unusable.mean)} lay free in pieces while the head of the queue asked for less")
-    if a.preemptions:
         parts.append(
-            f"it put requests back {a.preemptions:,} times and computed {a.recomputed_tokens:,} tokens again, which "
-            f"took {percent(a.recomputing_s.mean / a.span_s.mean)} of the time"
+            f"{percent(a.unusable.mean)} was free, and in total enough for the head of the queue, which had to wait"
         )
+    if a.preemptions:
+        again = (
+            f" and computed {a.recomputed_tokens:,} tokens again, which took "
+            f"{percent(a.recomputing_s.mean / a.span_s.mean)} of the time"
+        )
+        parts.append(f"it put requests back {counted(a.preemptions, 'time')}{again if a.recomputed_tokens else ''}")
     return "; ".join(parts) + "."

@@ -14,6 +14,7 @@ from pagesim.sim.allocators import Pool, allocator_class, builtin_names
 from pagesim.sim.config import RunConfig, WorkloadConfig
 from pagesim.sim.drawing import Drawn
 from pagesim.sim.measures import measure
+from pagesim.sim.offered import residence_of
 from pagesim.sim.placement import ADMITTED, DROPPED, REFUSED, REJECTED, PlacementLog, place_all
 from pagesim.sim.trace import Floats, Trace
 from pagesim.sim.workload import PRESETS, Load
@@ -112,14 +113,15 @@ def test_an_endless_pool_holds_the_load_that_is_offered(load: Load, growth: Any)
     config = RunConfig(workload=WorkloadConfig(num_requests=6_000), num_runs=RUNS)
     drawn, tokens, means = Drawn(config), 60_000, []
     total = drawn.workload.lengths.moments(config.max_model_len)
-    rate = load.rate_per_s(drawn.residence, total, tokens, config.max_model_len)
-    a_second = drawn.residence.output_s
+    rate = load.rate_per_s(residence_of(config, total), total, tokens, config.max_model_len)
+    held = residence_of(config, total)
+    a_second = held.output_s
     offered = rate * a_second * (total.pp + 2 * total.po + total.oo) / tokens
     assert offered == pytest.approx(load.erlangs)
     growing = rate * a_second * (total.pp + 1.5 * total.po + total.oo / 2 - (total.p + total.o) / 2) / tokens
     for trace in drawn.traces():
         paced = trace.with_arrivals(trace.arrival_s * drawn.workload.rate_per_s / rate)
-        residence = drawn.residence.of(paced)
+        residence = held.of(paced)
         log = place_all(paced, residence, allocator_class("paged")(Pool(40 * tokens, 2048, 64)), growth)
         assert (log.outcome == ADMITTED).all()
         warmup = LONGEST_STAY_S / paced.arrival_s[-1]

@@ -54,7 +54,54 @@ def test_the_table_the_report_and_the_saved_result(pagesim: Any) -> None:
 
 def test_a_limit_that_is_not_memory_is_said_first(pagesim: Any) -> None:
     shown = pagesim(*SHORT[:3], "--requests", "300", "--runs", "2", "--max-num-seqs", "4", "--no-html")
-    assert "Nobody waited for memory: at most 4 sequences run at once" in " ".join(shown.out.split())
+    assert "only for a place in the batch: at most 4 sequences run at once" in " ".join(shown.out.split())
+
+
+def test_what_load_a_rate_or_a_trace_is(pagesim: Any) -> None:
+    shown = pagesim(*SHORT, "--rate", "2", "--no-html")
+    load = float(shown.out.split("2 requests/s: ")[1].split()[0])
+    document = pagesim(*SHORT, "--load", load, "--json").json()
+    assert document["trace"]["rate_per_s"] == pytest.approx(2, rel=0.01)
+    Path("trace.jsonl").write_text(PREFIX)
+    words = ("run", "--on-full", "queue", "--trace", "trace.jsonl", "--hash-block-tokens", "16", "--json")
+    once = pagesim(*words).json()["trace"]
+    assert once["rate_per_s"] is None and once["samples"] == 20
+    Path("trace.jsonl").write_text(PREFIX.replace('"hash_ids"', '"n": 3, "hash_ids"'))
+    thrice = pagesim(*words).json()["trace"]
+    assert thrice["samples"] == 60 and thrice["offered_load"] == pytest.approx(3 * once["offered_load"])
+    scaled = pagesim(*words, "--load", "0.5").json()["trace"]
+    assert scaled["offered_load"] == pytest.approx(0.5)
+    plain = pagesim("run", "--trace", "trace.jsonl", "--hash-block-tokens", "16", "--no-html").out
+    assert "the n answers of one count as one" in " ".join(plain.split())
+
+
+def test_a_card_has_its_own_limits_and_a_roofline_says_what_it_is(pagesim: Any) -> None:
+    words = (
+        "run",
+        "--on-full",
+        "queue",
+        "--model",
+        "llama-3.1-8b",
+        "--device",
+        "h100",
+        "--requests",
+        "20",
+        "--runs",
+        "1",
+    )
+    rules = pagesim(*words, "--json").json()["config"]["queue"]["rules"]
+    assert (rules["token_budget"], rules["max_num_seqs"]) == (8192, 1024)
+    rules = pagesim(*words, "--max-num-seqs", "16", "--json").json()["config"]["queue"]["rules"]
+    assert (rules["token_budget"], rules["max_num_seqs"]) == (8192, 16)
+    assert "a bound from data sheets: no machine is as fast" in " ".join(pagesim(*words, "--no-html").out.split())
+    slow = ("--step-time", "roofline:h100:llama-3.1-8b:3")
+    times = [pagesim(*words, *more, "--json").json()["trace"]["mean_residence_s"] for more in ((), slow)]
+    assert times[1] == pytest.approx(3 * times[0])
+
+
+def test_caching_that_finds_nothing_says_why(pagesim: Any) -> None:
+    shown = pagesim(*SHORT, "--load", "0.3", "--prefix-caching", "--no-html")
+    assert "Prefix caching found nothing." in shown.out
 
 
 def test_steps_of_one_allocator_in_one_run(pagesim: Any) -> None:
@@ -156,6 +203,9 @@ def test_which_cached_block_goes_first(pagesim: Any) -> None:
         (("--on-full", "queue", "--evict", "fifo"), "--evict fifo without --prefix-caching"),
         (("--on-full", "queue", "--prefix-caching", "--prefix-match-unit", "3"), "--prefix-match-unit 3; accepted: 0"),
         (("--on-full", "queue", "--prefix-caching", "--fork", "cow"), "--fork cow with --prefix-caching"),
+        (("--rate", "3", "--load", "high"), "--load and --rate given"),
+        (("--rate", "-3"), "load '-3/s'; accepted: moderate, high, a number"),
+        (("--on-full", "queue", "--step-time", "roofline:h100:llama-3.1-8b:0"), "roofline 0 times slower"),
         (("--on-full", "wait"), "--on-full wait; accepted: refuse, queue"),
     ],
 )

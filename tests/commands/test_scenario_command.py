@@ -82,7 +82,7 @@ def test_an_experiment_prints_its_rows(pagesim: Any) -> None:
     ("options", "said"),
     [
         (("--scenario", "hungry"), "--scenario hungry; accepted: starved"),
-        (("--scenario", "starved", "--load", "high"), "--scenario brings its own requests"),
+        (("--scenario", "starved", "--load", "high"), "--load and --scenario, which brings requests, pool and rules"),
         (("--steps", "log.jsonl"), "--steps"),
         (("--scenario", "bad.json"), "bad.json"),
         (("--scenario", "starved", "--steps", "none/log.jsonl"), "there is no folder none"),

@@ -29,7 +29,7 @@ def test_every_command_of_the_readme_runs(tmp_path: Path) -> None:
     assert len(lines) >= 10
     for line in lines:
         words = shlex.split(line, comments=True)[1:]
-        short = SHORT.get(words[0], []) if "--trace" not in words else []
+        short = SHORT.get(words[0], []) if not {"--trace", "--scenario"} & set(words) else []
         done = call(["-m", "pagesim", *words, *short], tmp_path)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
         assert done.stdout.strip(), line

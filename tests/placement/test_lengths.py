@@ -203,7 +203,7 @@ def test_loads_set_the_rate() -> None:
 
 @pytest.mark.parametrize("text", ["", "huge", "0", "-1", "nan", "inf", "1,5", "Moderate"])
 def test_bad_loads_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=f"load '{text}'; accepted: moderate, high, or a number"):
+    with pytest.raises(UsageError, match=f"load '{text}'; accepted: moderate, high, a number"):
         parse_load(text)
 
 

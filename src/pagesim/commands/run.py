@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import typer
+
 from pagesim.commands import reading
 from pagesim.commands import run_options as o
 from pagesim.commands import run_serving as q
 from pagesim.commands.run_out import Outputs, carry_out
 from pagesim.commands.run_pool import run_pool
 from pagesim.commands.scenario import run_scenario
-from pagesim.sim.config import RunConfig, WorkloadConfig
+from pagesim.sim.config import PER_SECOND, RunConfig, WorkloadConfig
 from pagesim.sim.errors import UsageError
 
 DEFAULT = RunConfig()
@@ -19,7 +21,9 @@ READ = reading.DEFAULTS
 
 
 def run(
+    context: typer.Context,
     load: o.Load = None,
+    rate: o.Rate = None,
     trace: o.TraceFile = None,
     scenario: o.Scenario = None,
     steps: o.Steps = None,
@@ -81,8 +85,7 @@ def run(
 ) -> None:
     """Put several allocators through the same trace and say what each one wastes and refuses."""
     if scenario is not None:
-        if load is not None or trace is not None:
-            raise UsageError("--scenario brings its own requests; accepted: without --load and --trace")
+        _refuse_beside_scenario(context)
         run_scenario(scenario, steps, as_json)
         return
     rules: dict[str, Any] = {
@@ -94,18 +97,23 @@ def run(
         "preempt": preempt, "host_memory": host_memory, "host_bandwidth": host_bandwidth, "fork": fork,
     }  # fmt: skip
     rules = {name: value for name, value in rules.items() if value is not None}
+    if rate is not None:
+        if load is not None:
+            raise UsageError("--load and --rate given; accepted: one of the two")
+        load = f"{rate:.17g}{PER_SECOND}"
     drawn: Any = {
         "arrivals": arrivals, "lengths": lengths, "prompt_share": prompt_share, "prompt_lengths": prompt_lengths,
         "output_lengths": output_lengths, "truncation": truncate, "num_requests": requests,
     }  # fmt: skip
     if trace is not None and (said := [name for name, value in drawn.items() if value != getattr(DRAWN, name)]):
         raise UsageError(f"--trace and {_flag(said[0])} given; accepted: one of the two")
-    pool = run_pool(pool_tokens, num_blocks, model, device, utilization, tp, block_size)
+    limits = {"max_num_batched_tokens": token_budget, "max_num_seqs": max_num_seqs}
+    pool = run_pool(pool_tokens, num_blocks, model, device, utilization, tp, block_size, limits)
     words: Any = {"on_full": on_full}
     if on_full == "queue":
         _refuse_placement({"--growth": growth != DEFAULT.growth, "--residence": residence,
                            "--mean-residence": mean_residence, "--decode-rate": decode_rate})  # fmt: skip
-        card = f"{device}:{model}" if device and model else None
+        card = (device, model) if device and model else None
         words["queue"] = q.queue_config(pool, max_model_len, rules, step_time, slo, card)
     else:
         q.refuse_rules(rules | {"step_time": step_time, "slo": slo, "steps": steps})
@@ -140,6 +148,15 @@ def _names(text: str) -> tuple[str, ...]:
     if text == o.ALL:
         return tuple(name for name in builtin_names() if name != "exact-fit:first")  # exact-fit is that one
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _refuse_beside_scenario(context: typer.Context) -> None:
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and name not in ("scenario", "steps", "as_json"):
+            raise UsageError(
+                f"{_flag(name)} and --scenario, which brings requests, pool and rules; accepted: --steps and --json"
+            )
 
 
 def _refuse_placement(said: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ Load = Annotated[
         help="A preset, or X times the pool in tokens. With --trace its times are scaled. [default: high]",
     ),
 ]
+Rate = Annotated[float | None, option("--rate", help="Or so many requests a second.")]
 TraceFile = Annotated[Path | None, option("--trace", metavar="FILE", help="A trace, at its own times.")]
 Scenario = Annotated[
     str | None,

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pagesim.sim.shown import Shown
     from pagesim.sim.trace import Trace
 
-COLUMNS_AT_ONCE = 3  # allocators beside each other, on 80 characters
+COLUMNS_AT_ONCE = 3  # allocators beside each other, at most
+GAP = 2  # between columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +133,30 @@ def _print(result: RunResult | ServingResult, shown: Shown) -> None:
     console.print(lines)
     if shown.warning:
         console.print(f"\nNote: {shown.warning}")
-    names = list(result.allocators)
-    for first in range(0, len(names), COLUMNS_AT_ONCE):
-        heads = [name.replace(":", "\n:") for name in names[first : first + COLUMNS_AT_ONCE]]
+    names, first = list(result.allocators), 0
+    while first < len(names):
+        count = _fitting(names[first:], [row[:1] + row[1 + first :] for row in map(list, shown.rows)], console.width)
+        heads = [name.replace(":", "\n:") for name in names[first : first + count]]
         table = Table("", *heads, box=SIMPLE, pad_edge=False)
         for column in table.columns:
             column.no_wrap = True
             column.justify = "left" if column is table.columns[0] else "right"
         for label, *cells in shown.rows:
-            table.add_row(label, *cells[first : first + COLUMNS_AT_ONCE])
+            table.add_row(label, *cells[first : first + count])
         console.print(table)
+        first += count
     for sentence in shown.sentences:
         console.print(f"- {sentence}")
     for remark in (shown.readings, shown.legend):
         if remark:
             console.print(f"\n{remark}")
     console.print()
+
+
+def _fitting(names: list[str], rows: list[list[str]], width: int) -> int:
+    """How many of the columns beside the labels fit into a line, at least one; `COLUMNS_AT_ONCE` at most."""
+    needed = [max(len(row[k]) for row in rows) + GAP for k in range(len(rows[0]))]
+    for k, name in enumerate(names):
+        needed[k + 1] = max(needed[k + 1], *(len(part) + GAP for part in name.replace(":", " :").split()))
+    fitting = [count for count in range(1, len(names) + 1) if sum(needed[: count + 1]) + 2 <= width]
+    return max(1, min(COLUMNS_AT_ONCE, max(fitting, default=1)))

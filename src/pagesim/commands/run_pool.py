@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pagesim.sim.config import PoolConfig
 from pagesim.sim.errors import UsageError
 
@@ -14,10 +16,12 @@ def run_pool(
     utilization: float | None,
     tp: int | None,
     block_size: int,
+    limits: Mapping[str, int | None],
 ) -> PoolConfig:
     """One of token slots, blocks, or what a card leaves beside a model; the note's pool if nothing is said.
 
-    A model beside slots or blocks says what a token costs. Raises UsageError or GeometryError.
+    A model beside slots or blocks says what a token costs. `limits`: max_num_batched_tokens and max_num_seqs where they
+    were said, for the activations that the card must hold. Raises UsageError or GeometryError.
     """
     from pagesim.sim.budget import BudgetOptions
     from pagesim.sim.pool import NOTE_POOL
@@ -41,7 +45,8 @@ def run_pool(
     if device is not None:
         if model is None:
             raise UsageError("--device without --model; accepted: both, to know what a token costs")
-        budget = BudgetOptions() if utilization is None else BudgetOptions(utilization=utilization)
+        share = {} if utilization is None else {"utilization": utilization}
+        budget = BudgetOptions(**share, **limits)  # type: ignore[arg-type]
         pool = pool_from(PoolOptions(model=model, device=device, block_size=block_size, tp=tp or 1, budget=budget))
         cards = f"{tp} x {device}, a token's bytes on each," if tp else device
         origin = f"{cards} at {budget.utilization:.0%} beside {model}"

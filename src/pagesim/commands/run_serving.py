@@ -89,15 +89,21 @@ def queue_config(
     rules: dict[str, Any],
     step_time: str | None,
     slo: str | None,
-    card: str | None,
+    card: tuple[str, str] | None,
 ) -> QueueConfig:
-    """`rules`: what was said, by the names of ServingConfig. `card`: device and model of the pool, as a roofline has
-    them. Raises UsageError on what makes no sense, before anything is read or drawn.
+    """`rules`: what was said, by the names of ServingConfig. `card`: device and model of the pool: their roofline is
+    the step time, and the card's limits are vLLM's for it, unless something else is said. Raises UsageError on what
+    makes no sense, before anything is read or drawn.
     """
+    from pagesim.sim.budget import serving_limits
+    from pagesim.sim.catalog.devices import find_device
     from pagesim.sim.serving.slo import parse_slo
     from pagesim.sim.serving.steptime import parse_step_time
 
-    form = step_time or (REFERENCE_STEP_TIME if card is None else f"roofline:{card}")
+    form = step_time or (REFERENCE_STEP_TIME if card is None else f"roofline:{':'.join(card)}")
+    if card is not None:
+        limits = dict(zip(("token_budget", "max_num_seqs"), serving_limits(find_device(card[0])), strict=True))
+        rules = limits | rules
     parse_step_time(form)
     if slo is not None:
         parse_slo(slo)

@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     from pagesim.validate.note.row import NoteRow
 
+MUCH = 9  # a difference of more is said as a multiple
 app = typer.Typer(
     help="Predictions beside what was published or recorded.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -65,6 +66,8 @@ def _show(rows: list[NoteRow]) -> None:
 def _number(value: float, unit: str) -> str:
     if value != value:
         return "-"
+    if unit == "yes or no":
+        return "yes" if value else "no"
     if unit == "share":
         return f"{value:.1%}"
     text = f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.4g}"
@@ -74,4 +77,6 @@ def _number(value: float, unit: str) -> str:
 def _difference(row: NoteRow) -> str:
     if row.difference is None:
         return "-"
+    if row.difference > MUCH:
+        return f"{row.difference + 1:,.0f} times as much"
     return "equal" if row.published == (row.ours,) else f"{row.difference:+.1%}".replace("-0.0%", "+0.0%")
