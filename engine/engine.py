@@ -94,6 +94,11 @@ class Engine:
         """Whether any request runs or waits."""
         return self.scheduler.has_work
 
+    @property
+    def request_ids(self) -> tuple[str, ...]:
+        """Of the requests that run or wait, in order of arrival."""
+        return tuple(self._requests)
+
     def add_request(
         self,
         prompt: Prompt,
@@ -128,7 +133,11 @@ class Engine:
         return request_id
 
     def step(self) -> StepOutput:
-        """Schedule and compute one step. Raises MemoryBudgetError, with the account, if memory runs out."""
+        """Schedule and compute one step.
+
+        Raises MemoryBudgetError, with the account, if memory runs out; the requests of that step are ended then, and
+        those that wait are not (`request_ids`).
+        """
         scheduled_s = self._clock() - self._made_s
         step = self.scheduler.schedule()
         sampled = self._run(step)
@@ -203,6 +212,8 @@ class Engine:
         except (torch.OutOfMemoryError, RuntimeError) as error:
             if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
                 raise
+            for id in dict.fromkeys(self._owners[chunk.sequence.id][0].id for chunk in step.chunks):
+                self.abort(id)
             where = f"step {step.number}, {step.scheduled_tokens} tokens of {len(step.chunks)} sequences"
             raise MemoryBudgetError(f"out of memory in {where} ({'; '.join(self.account.lines())})") from None
 

@@ -246,10 +246,16 @@ def test_running_out_of_memory_comes_with_the_account(monkeypatch: pytest.Monkey
     def fail(step: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
+    before = engine.generate([[3, 4]], GREEDY)[0].token_ids
+    plain = engine.runner.run
     monkeypatch.setattr(engine.runner, "run", fail)
     engine.add_request([1, 2], GREEDY)
-    with pytest.raises(MemoryBudgetError, match=r"out of memory in step 0, 2 tokens of 1 sequences \(weights .*cache"):
+    with pytest.raises(MemoryBudgetError, match=r"out of memory in step 20, 2 tokens of 1 sequences \(weights .*cache"):
         engine.step()
+    assert engine.request_ids == ()
+    assert engine.cache.blocks_used == 0
+    monkeypatch.setattr(engine.runner, "run", plain)
+    assert engine.generate([[3, 4]], GREEDY)[0].token_ids == before
 
 
 def test_importing_the_package_loads_no_torch() -> None:
