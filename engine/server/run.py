@@ -1,0 +1,72 @@
+"""Starts the server and ends it: a socket, uvicorn in the main thread, signals."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from pagesim.engine.engine import Engine
+from pagesim.engine.errors import ConfigError
+from pagesim.engine.server.app import make_app
+from pagesim.engine.server.config import ServerConfig
+from pagesim.engine.server.worker import Worker
+
+BACKLOG = 2048  # connections that the system keeps until they are accepted
+
+
+def serve(engine: Engine, config: ServerConfig, on_ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT, in the main thread; `on_ready` is told the address once clients may connect.
+
+    At a signal it takes no more connections, lets requests in flight go on for `grace_s`, and returns; at a second
+    SIGINT it returns at once. Raises ConfigError if it cannot listen, and what broke the engine, if anything does.
+    """
+    name = config.name or engine.model.name
+    worker = Worker(engine, name, config.max_waiting)
+    with _listen(config) as listener:
+        server = uvicorn.Server(_uvicorn_config(worker, name, config, lambda: _stop(server)))
+        for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again at its end, when all is done
+            signal.signal(number, lambda number, frame: None)
+        on_ready(_address(listener))
+        try:
+            server.run(sockets=[listener])
+        finally:
+            worker.stop()
+    if worker.failure is not None:
+        raise worker.failure
+
+
+def _stop(server: uvicorn.Server) -> None:
+    server.should_exit = True
+
+
+def _uvicorn_config(worker: Worker, name: str, config: ServerConfig, on_failure: Callable[[], None]) -> uvicorn.Config:
+    return uvicorn.Config(
+        make_app(worker, name, config, on_failure),
+        lifespan="on",
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=config.grace_s,
+    )
+
+
+def _listen(config: ServerConfig) -> socket.socket:
+    try:
+        family, *_, address = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        where = f"host {config.host!r}, port {config.port}"
+        raise ConfigError(f"{where}: cannot listen ({reason}); accepted: a free port of this machine") from None
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if listener.family == socket.AF_INET6 else f"http://{host}:{port}"
