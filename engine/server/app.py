@@ -28,11 +28,11 @@ from pagesim.engine.server.worker import Worker
 
 
 class Api:
-    """Answers requests from a worker. `name`: the model's."""
+    """Answers requests from a worker."""
 
-    def __init__(self, worker: Worker, name: str) -> None:
+    def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._name = name
+        self._name = worker.name
         self._created_s = int(time.time())
 
     async def completions(self, request: Request) -> Response:
@@ -97,9 +97,9 @@ class Api:
         }
 
 
-def make_app(worker: Worker, name: str, config: ServerConfig, on_failure: Callable[[], None]) -> Starlette:
-    """The routes, with the worker's thread started and stopped around them."""
-    api = Api(worker, name)
+def make_app(worker: Worker, config: ServerConfig, on_failure: Callable[[], None]) -> Starlette:
+    """The routes, with the worker's thread started and stopped around them. `on_failure`: the engine is broken."""
+    api = Api(worker)
     too_large = ApiError(413, f"the body is too large; accepted: {config.max_body_bytes} bytes")
 
     @asynccontextmanager

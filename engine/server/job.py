@@ -35,20 +35,25 @@ class Job:
 
 def completion_job(body: CompletionBody) -> Job:
     """Raises ApiError 400 on values that make no sense."""
-    prompt = body.prompt
-    if isinstance(prompt, str):
-        prompts: tuple[str | list[int], ...] = (prompt,)
-    elif all(isinstance(each, int) for each in prompt):
-        prompts = ([each for each in prompt if isinstance(each, int)],)
-    else:
-        prompts = tuple(each for each in prompt if not isinstance(each, int))
-    return _job(body, prompts, body.max_tokens or DEFAULT_MAX_TOKENS)
+    return _job(body, _prompts(body.prompt), body.max_tokens or DEFAULT_MAX_TOKENS)
 
 
 def chat_job(body: ChatBody) -> Job:
     """Raises ApiError 400 on values that make no sense."""
     messages = tuple({"role": message.role, "content": message.text} for message in body.messages)
     return _job(body, (messages,), body.max_completion_tokens or body.max_tokens)
+
+
+def _prompts(said: str | list[int | str | list[int]]) -> tuple[str | list[int], ...]:
+    if isinstance(said, str):
+        return (said,)
+    numbers = [each for each in said if isinstance(each, int)]
+    texts = [each for each in said if isinstance(each, str)]
+    lists = [each for each in said if isinstance(each, list)]
+    if not said or len(said) not in (len(numbers), len(texts), len(lists)):
+        what = "prompt is an empty list or a mixed one; accepted: a text, token ids, or a list of either"
+        raise ApiError(400, what, param="prompt")
+    return (numbers,) if numbers else (*texts, *lists)
 
 
 def _job(body: Body, prompts: tuple[str | list[int] | Messages, ...], max_tokens: int | None) -> Job:

@@ -85,9 +85,9 @@ class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class CompletionBody(Body, kw_only=True):
-    """`prompt`: a text, token ids, or a list of either."""
+    """`prompt`: a text, token ids, or a list of either; lists that mix them are refused later."""
 
-    prompt: str | list[int] | list[str] | list[list[int]]
+    prompt: str | list[int | str | list[int]]
     best_of: Any = None
     echo: Any = None
     suffix: Any = None

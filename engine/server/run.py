@@ -23,13 +23,12 @@ def serve(engine: Engine, config: ServerConfig, on_ready: Callable[[str], None])
     At a signal it takes no more connections, lets requests in flight go on for `grace_s`, and returns; at a second
     SIGINT it returns at once. Raises ConfigError if it cannot listen, and what broke the engine, if anything does.
     """
-    name = config.name or engine.model.name
-    worker = Worker(engine, name, config.max_waiting)
-    with _listen(config) as listener:
-        server = uvicorn.Server(_uvicorn_config(worker, name, config, lambda: _stop(server)))
+    worker = make_worker(engine, config)
+    with listen(config) as listener:
+        server = make_server(worker, config)
         for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again at its end, when all is done
             signal.signal(number, lambda number, frame: None)
-        on_ready(_address(listener))
+        on_ready(address_of(listener))
         try:
             server.run(sockets=[listener])
         finally:
@@ -38,26 +37,36 @@ def serve(engine: Engine, config: ServerConfig, on_ready: Callable[[str], None])
         raise worker.failure
 
 
-def _stop(server: uvicorn.Server) -> None:
-    server.should_exit = True
+def make_worker(engine: Engine, config: ServerConfig) -> Worker:
+    """The engine's thread, not yet started."""
+    return Worker(engine, config.name or engine.model.name, config.max_waiting)
 
 
-def _uvicorn_config(worker: Worker, name: str, config: ServerConfig, on_failure: Callable[[], None]) -> uvicorn.Config:
-    return uvicorn.Config(
-        make_app(worker, name, config, on_failure),
-        lifespan="on",
-        loop="asyncio",
-        http="h11",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=config.grace_s,
+def make_server(worker: Worker, config: ServerConfig) -> uvicorn.Server:
+    """The HTTP server around it. It ends by itself if the engine breaks."""
+
+    def stop() -> None:
+        server.should_exit = True
+
+    server = uvicorn.Server(
+        uvicorn.Config(
+            make_app(worker, config, stop),
+            lifespan="on",
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=config.grace_s,
+        )
     )
+    return server
 
 
-def _listen(config: ServerConfig) -> socket.socket:
+def listen(config: ServerConfig) -> socket.socket:
+    """A socket that clients may connect to at once. Raises ConfigError."""
     try:
         family, *_, address = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
@@ -67,6 +76,7 @@ def _listen(config: ServerConfig) -> socket.socket:
         raise ConfigError(f"{where}: cannot listen ({reason}); accepted: a free port of this machine") from None
 
 
-def _address(listener: socket.socket) -> str:
+def address_of(listener: socket.socket) -> str:
+    """Where clients find it."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if listener.family == socket.AF_INET6 else f"http://{host}:{port}"

@@ -41,10 +41,11 @@ class _Stop:
 
 
 class Worker:
-    """`engine` must have been made with `time.monotonic`, its default clock. `name`: the model's, in metrics."""
+    """`engine` must have been made with `time.monotonic`, its default clock. `name`: what the model is called."""
 
     def __init__(self, engine: Engine, name: str, max_waiting: int) -> None:
         self.engine = engine
+        self.name = name
         self.metrics = Metrics(engine, name, self._num_arriving)
         self.failure: BaseException | None = None
         self._max_waiting = max_waiting
