@@ -21,7 +21,7 @@ WARM_UP_TOKENS = 32
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A request to come, `arrival_s` seconds after the load begins."""
+    """A request to come. `arrival_s`: on the load's own clock, of which only the differences count."""
 
     arrival_s: float
     prompt: list[int]
@@ -33,10 +33,11 @@ class Arrival:
 
 @dataclass(slots=True)
 class LoadLog:
-    """What came of a load. Times are in seconds from its start; a sample counts by itself wherever n > 1.
+    """What came of a load. A sample counts by itself wherever n > 1.
 
-    `rejected`: requests that could not be served to their end, prompt and output being too long together.
-    `ttft_s`, `e2e_s`, `tpot_s` of each sample; `itl_s`: every gap between two tokens. TPOT = (last - first) / (n - 1).
+    `duration_s`: from the first arrival to the end. `rejected`: requests that could not be served to their end, prompt
+    and output being too long together. `ttft_s`, `e2e_s` (from when it was due), `tpot_s` of each sample; `itl_s`: every
+    gap between two tokens. TPOT = (last - first) / (n - 1).
     """
 
     ttft_s: list[float] = field(default_factory=list)
@@ -76,36 +77,40 @@ def run_load(engine: Engine, arrivals: Iterable[Arrival], advance: Callable[[int
 
     The engine's clock must be `time.monotonic`, its default. Raises MemoryBudgetError if memory runs out.
     """
-    run = _Run(engine, advance)
     coming = iter(arrivals)
     following = next(coming, None)
+    run = _Run(engine, advance, 0.0 if following is None else following.arrival_s)
     while following is not None or engine.has_work:
-        while following is not None and following.arrival_s <= run.now_s:
+        while following is not None and run.wait_s(following) <= 0:
             run.add(following)
             following = next(coming, None)
         if engine.has_work:
             run.note(engine.step())
         elif following is not None:
-            time.sleep(max(0.0, following.arrival_s - run.now_s))
-    run.log.duration_s = run.now_s
+            time.sleep(max(0.0, run.wait_s(following)))
+    run.end()
     return run.log
 
 
 class _Run:
-    """The requests on their way."""
+    """The requests on their way. The first arrival is now."""
 
-    def __init__(self, engine: Engine, advance: Callable[[int], None]) -> None:
+    def __init__(self, engine: Engine, advance: Callable[[int], None], first_arrival_s: float) -> None:
         self.log = LoadLog()
         self._engine = engine
         self._advance = advance
         self._due_s: dict[str, float] = {}
         self._samples: dict[tuple[str, int], _Sample] = {}
-        self._start_s = time.monotonic()
+        self._began_s = time.monotonic()
+        self._offset_s = self._began_s - first_arrival_s  # from the load's clock to the engine's
 
-    @property
-    def now_s(self) -> float:
-        """Since the load began."""
-        return time.monotonic() - self._start_s
+    def wait_s(self, arrival: Arrival) -> float:
+        """Until it is due."""
+        return self._offset_s + arrival.arrival_s - time.monotonic()
+
+    def end(self) -> None:
+        """All have ended."""
+        self.log.duration_s = time.monotonic() - self._began_s
 
     def add(self, arrival: Arrival) -> None:
         """A request that is due."""
@@ -115,16 +120,15 @@ class _Run:
             return
         sampling = SamplingParams(temperature=0, max_tokens=arrival.output_tokens, ignore_eos=True, n=arrival.n)
         id = self._engine.add_request(arrival.prompt, sampling, salt=arrival.salt, adapter=arrival.adapter)
-        self._due_s[id] = arrival.arrival_s
+        self._due_s[id] = self._offset_s + arrival.arrival_s
         self.log.requests += 1
         self.log.prompt_tokens += len(arrival.prompt)
 
     def note(self, output: StepOutput) -> None:
         """A step's tokens."""
-        now_s = output.time_s - self._start_s
         self.log.output_tokens += len(output.tokens)
         for token in output.tokens:
-            self._note_token(token, now_s)
+            self._note_token(token, output.time_s)
         for finished in output.finished:
             del self._due_s[finished.request_id]
             self._advance(1)

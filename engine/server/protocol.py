@@ -15,7 +15,7 @@ from pagesim.engine.server.api_error import ApiError
 
 MAX_CHOICES = 128  # OpenAI's limit for n
 MAX_STOPS = 16
-MAX_STOP_CHARS = 1024
+MAX_STOP_CHARS = 256  # they are looked for at every token, by the engine's thread
 PLACE = re.compile(r"\$\.(\w+)")  # where msgspec says a value stands
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]

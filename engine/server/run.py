@@ -67,13 +67,21 @@ def make_server(worker: Worker, config: ServerConfig) -> uvicorn.Server:
 
 def listen(config: ServerConfig) -> socket.socket:
     """A socket that clients may connect to at once. Raises ConfigError."""
+    listener = None
     try:
         family, *_, address = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        # asyncio sends small writes at once only on sockets that say they are TCP; a token would wait 40 ms otherwise
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
     except (OSError, UnicodeError) as error:
+        if listener is not None:
+            listener.close()
         reason = getattr(error, "strerror", None) or error
         where = f"host {config.host!r}, port {config.port}"
         raise ConfigError(f"{where}: cannot listen ({reason}); accepted: a free port of this machine") from None
+    return listener
 
 
 def address_of(listener: socket.socket) -> str:

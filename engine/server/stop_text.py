@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 
 class StopFinder:
     """Reads an answer piece by piece. What may yet turn out to be the start of a stop is held back."""
@@ -22,6 +24,8 @@ class StopFinder:
 
     def _overlap(self, text: str) -> int:
         """Characters at the end of `text` that start a stop, the most of any."""
-        return max(
-            (size for stop in self._stops for size in range(1, len(stop)) if text.endswith(stop[:size])), default=0
-        )
+        return max((size for stop in self._stops for size in self._sizes(stop, text)), default=0)
+
+    @staticmethod
+    def _sizes(stop: str, text: str) -> Iterator[int]:
+        return (size for size in range(1, min(len(stop), len(text) + 1)) if text.endswith(stop[:size]))

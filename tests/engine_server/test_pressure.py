@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from typing import Any
 
@@ -16,7 +17,7 @@ from pagesim.engine import Engine, EngineConfig
 from pagesim.engine.errors import MemoryBudgetError
 from pagesim.engine.server.app import make_app
 from pagesim.engine.server.config import ServerConfig
-from pagesim.engine.server.run import make_worker
+from pagesim.engine.server.run import listen, make_worker
 
 LONG = {"model": "random:tiny", "prompt": "a", "max_tokens": 4000, "temperature": 0}
 
@@ -131,6 +132,12 @@ async def call(app: Any, body: dict[str, Any], never: asyncio.Event | None) -> b
              "scheme": "http", "client": None, "server": None}  # fmt: skip
     await app(scope, receive, send)
     return b"".join(parts)
+
+
+def test_a_token_is_sent_at_once() -> None:
+    """asyncio turns Nagle's delay, 40 ms a token, off only on sockets that say what they are."""
+    with listen(ServerConfig(port=0)) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
 
 
 def test_an_engine_that_breaks_tells_everybody_and_the_server_ends(monkeypatch: pytest.MonkeyPatch) -> None:

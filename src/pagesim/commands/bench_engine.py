@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pagesim.commands import reading
 from pagesim.commands.engine_options import takes_engine
 from pagesim.commands.kernel import one_line_errors, wide_console
 from pagesim.engine.config import EngineConfig
@@ -16,8 +17,10 @@ from pagesim.sim.errors import UsageError
 if TYPE_CHECKING:
     from pagesim.engine.engine import Engine
     from pagesim.engine.load import Arrival
+    from pagesim.sim.reading import ReadOptions
     from pagesim.sim.trace import Trace
 
+READ = reading.DEFAULTS
 REQUESTS, PROMPT_TOKENS, OUTPUT_TOKENS = 16, 64, 64
 LATENCIES = {"ttft_s": "time to first token", "itl_s": "between tokens", "tpot_s": "per token", "e2e_s": "to the end"}
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -32,7 +35,15 @@ def engine(
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Or a trace, in any known format, at its own times.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="The first so many usable rows of it.")] = None,
+    on_bad_row: reading.OnBadRow = READ.on_bad_row,
+    zero_output: reading.ZeroOutput = READ.zero_output,
+    unsorted: reading.Unsorted = READ.unsorted,
+    duplicates: reading.Duplicates = READ.duplicates,
+    jitter: reading.JitterS = READ.jitter_s,
+    jitter_seed: reading.JitterSeed = READ.jitter_seed,
+    hash_block_tokens: reading.HashBlockTokens = READ.hash_block_tokens,
+    start: reading.Start = READ.start,
+    limit: reading.Limit = READ.limit,
     warmup: Annotated[
         bool, typer.Option("--warmup/--no-warmup", help="Serve two short requests first, which are not measured.")
     ] = True,
@@ -46,8 +57,11 @@ def engine(
     Prompts are token ids that mean nothing. Those of a trace are made from its hash ids: equal ids, equal tokens.
     """
     batch = {"--requests": requests, "--prompt-tokens": prompt_tokens, "--output-tokens": output_tokens}
-    _check(batch, trace, limit)
-    rows = None if trace is None else _read(trace, limit)
+    options = reading.read_options(
+        on_bad_row, zero_output, unsorted, duplicates, jitter, jitter_seed, hash_block_tokens, start, limit
+    )
+    _check(batch, trace, options)
+    rows = None if trace is None else reading.read_with_progress(trace, options)[0]
     with one_line_errors():
         from pagesim.commands.engine_run import engine_with_steps
         from pagesim.engine.load import batch_load
@@ -55,8 +69,8 @@ def engine(
         with engine_with_steps(config, steps) as made:
             size = (requests or REQUESTS, prompt_tokens or PROMPT_TOKENS, output_tokens or OUTPUT_TOKENS)
             vocab = made.model.config.vocab_size
-            load = _trace_load(rows, vocab, config.seed) if rows else batch_load(*size, vocab, config.seed)
-            report = _measure(made, load, len(rows) if rows else size[0], warmup)
+            load = batch_load(*size, vocab, config.seed) if rows is None else _trace_load(rows, vocab, config.seed)
+            report = _measure(made, load, size[0] if rows is None else len(rows), warmup)
     report = {"engine": config.echo(), "load": _load(trace, rows, size)} | report
     if as_json:
         from pagesim.sim.jsontext import dumps
@@ -66,23 +80,16 @@ def engine(
         _show(report)
 
 
-def _check(batch: dict[str, int | None], trace: Path | None, limit: int | None) -> None:
+def _check(batch: dict[str, int | None], trace: Path | None, options: ReadOptions) -> None:
     """Raises UsageError."""
-    for name, value in (batch | {"--limit": limit}).items():
+    for name, value in batch.items():
         if value is not None and value < 1:
             raise UsageError(f"{name} {value}; accepted: 1 or more")
     said = [name for name, value in batch.items() if value is not None]
     if trace is not None and said:
         raise UsageError(f"--trace and {said[0]} given; accepted: one of the two")
-    if trace is None and limit is not None:
-        raise UsageError("--limit is of a trace; accepted: together with --trace")
-
-
-def _read(path: Path, limit: int | None) -> Trace:
-    from pagesim.commands.reading import read_with_progress
-    from pagesim.sim.reading import ReadOptions
-
-    return read_with_progress(path, ReadOptions(limit=limit))[0]
+    if trace is None and options != READ:
+        raise UsageError("how a trace is read is said, and no trace; accepted: together with --trace")
 
 
 def _trace_load(trace: Trace, vocab_size: int, seed: int) -> Iterator[Arrival]:
