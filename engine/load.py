@@ -35,9 +35,9 @@ class Arrival:
 class LoadLog:
     """What came of a load. A sample counts by itself wherever n > 1.
 
-    `duration_s`: from the first arrival to the end. `rejected`: requests that could not be served to their end, prompt
-    and output being too long together. `ttft_s`, `e2e_s` (from when it was due), `tpot_s` of each sample; `itl_s`: every
-    gap between two tokens. TPOT = (last - first) / (n - 1).
+    `duration_s`: from the first arrival to the end. `rejected`: requests that are too long, prompt and output together,
+    to be served to their end. `ttft_s` and `e2e_s` (from when it was due) and `tpot_s` of each sample; `itl_s`:
+    every gap between two tokens. TPOT = (last - first) / (n - 1).
     """
 
     ttft_s: list[float] = field(default_factory=list)

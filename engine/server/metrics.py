@@ -7,12 +7,15 @@ counts as a request, as n samples are n requests in vLLM. Left out: what only vL
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from pagesim.engine.engine import Engine
+if TYPE_CHECKING:
+    from pagesim.engine.engine import Engine
+
 
 LABELS = ("model_name", "engine")
 ENGINE = "0"  # there is one

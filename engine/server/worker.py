@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
-from pagesim.engine.engine import Engine
 from pagesim.engine.errors import RequestError
 from pagesim.engine.outputs import StepOutput
 from pagesim.engine.server.api_error import ApiError
@@ -23,6 +23,9 @@ from pagesim.engine.server.job import Job, Messages
 from pagesim.engine.server.metrics import Metrics
 from pagesim.engine.server.stop_text import StopFinder
 from pagesim.engine.server.ticket import Accepted, News, Ticket
+
+if TYPE_CHECKING:
+    from pagesim.engine.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("torch", reason="needs pagesim[engine]")
+for library in ("torch", "uvicorn", "starlette", "prometheus_client"):
+    pytest.importorskip(library, reason="needs pagesim[engine,serve]")
 
 import io
 import json
+import socket
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -79,6 +81,11 @@ def test_the_prompt_from_stdin_and_as_a_question(pagesim: Any, monkeypatch: pyte
         (["bench", "engine", *TINY, "--requests", 5, "--trace", "x"], "one of the two"),
         (["bench", "engine", *TINY, "--trace", "/nowhere.jsonl"], "/nowhere.jsonl"),
         (["bench", "engine"], "--model"),
+        (["serve", *TINY, "--port", 70000], "port is 70000"),
+        (["serve", *TINY, "--host", "256.0.0.1"], "cannot listen"),
+        (["serve", *TINY, "--max-waiting", 0], "max_waiting is 0"),
+        (["serve", *TINY, "--grace", -1], "grace_s is -1"),
+        (["serve", *TINY, "--port", 0, "--backend", "none"], "backend is 'none'"),
     ],
     ids=lambda value: " ".join(map(str, value))[-40:].replace("/", "_") if isinstance(value, list) else "",
 )
@@ -87,6 +94,14 @@ def test_what_makes_no_sense_is_one_line(words: list[object], message: str, page
     assert (outcome.status, outcome.out) == (2, "")
     assert message in outcome.err.splitlines()[-1]
     assert "Traceback" not in outcome.err
+
+
+def test_a_port_that_is_taken_is_told_before_the_model_is_loaded(pagesim: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        outcome = pagesim("serve", "--model", "/nowhere", "--port", port)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert f"port {port}: cannot listen" in outcome.err
 
 
 def test_bench_of_a_batch(pagesim: Any, tmp_path: Path) -> None:

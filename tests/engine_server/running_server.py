@@ -18,7 +18,8 @@ import openai
 
 from pagesim.engine import Engine, EngineConfig
 from pagesim.engine.server.config import ServerConfig
-from pagesim.engine.server.run import address_of, listen, make_server, make_worker
+from pagesim.engine.server.listener import bound, listen
+from pagesim.engine.server.run import make_server, make_worker
 
 PATIENCE_S = 20  # for what takes milliseconds on an idle machine
 
@@ -76,11 +77,12 @@ def running(server_options: dict[str, Any], **engine_options: Any) -> Iterator[R
     config = ServerConfig(**({"port": 0, "grace_s": 1} | server_options))
     worker = make_worker(engine, config)
     server = make_server(worker, config)
-    with listen(config) as listener:
+    with bound(config) as listener:
+        address = listen(listener, config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            made = Running(engine, address_of(listener))
+            made = Running(engine, address)
             with made.http:
                 yield made
         finally:

@@ -17,7 +17,8 @@ from pagesim.engine import Engine, EngineConfig
 from pagesim.engine.errors import MemoryBudgetError
 from pagesim.engine.server.app import make_app
 from pagesim.engine.server.config import ServerConfig
-from pagesim.engine.server.run import listen, make_worker
+from pagesim.engine.server.listener import bound
+from pagesim.engine.server.run import make_worker
 
 LONG = {"model": "random:tiny", "prompt": "a", "max_tokens": 4000, "temperature": 0}
 
@@ -69,7 +70,7 @@ def test_priority_and_salts_are_the_engines() -> None:
         ended: list[int] = []
 
         def ask(priority: int) -> None:
-            client.completions.create(**(LONG | {"max_tokens": 5}), extra_body={"priority": priority})
+            client.completions.create(**(LONG | {"max_tokens": 300}), extra_body={"priority": priority})
             ended.append(priority)
 
         with client.completions.create(**LONG, stream=True) as first:
@@ -136,7 +137,7 @@ async def call(app: Any, body: dict[str, Any], never: asyncio.Event | None) -> b
 
 def test_a_token_is_sent_at_once() -> None:
     """asyncio turns Nagle's delay, 40 ms a token, off only on sockets that say what they are."""
-    with listen(ServerConfig(port=0)) as listener:
+    with bound(ServerConfig(port=0)) as listener:
         assert listener.proto == socket.IPPROTO_TCP
 
 

@@ -77,30 +77,6 @@ def test_past_the_grace_a_request_is_ended_and_a_kill_loses_no_line(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--port", "70000"], "port is 70000"),
-        (["--host", "256.0.0.1"], "cannot listen"),
-        (["--max-waiting", "0"], "max_waiting is 0"),
-        (["--backend", "none"], "backend is 'none'"),
-    ],
-)
-def test_what_it_cannot_do_is_one_line(options: list[str], message: str) -> None:
-    done = subprocess.run([*COMMAND, *options], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    assert message in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
-
-
-def test_a_port_that_is_taken(server: Running) -> None:
-    port = server.address.rpartition(":")[2]
-    done = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 2
-    assert f"port {port}: cannot listen" in done.stderr
-
-
-@pytest.mark.parametrize(
     ("library", "command", "extra"),
     [
         ("torch", ["serve"], "engine"),

@@ -39,15 +39,11 @@ def serve(
     The address is printed on stdout once clients may connect. There are no keys and no TLS: it is for this machine.
     """
     with one_line_errors():
-        import prometheus_client  # noqa: F401 - missing ones are told before a model is loaded
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-
         from pagesim.commands.engine_run import engine_with_steps
+        from pagesim.engine.server.listener import bound
+        from pagesim.engine.server.run import serve as run
 
         options = ServerConfig(host, port, max_waiting, max_body_bytes, grace, name)
-        with engine_with_steps(config, steps) as engine:
-            from pagesim.engine.server.run import serve as run
-
+        with bound(options) as listener, engine_with_steps(config, steps) as engine:
             print("\n".join(engine.report()), file=sys.stderr, flush=True)
-            run(engine, options, lambda address: print(address, flush=True))
+            run(engine, options, listener, lambda address: print(address, flush=True))
