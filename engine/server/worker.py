@@ -15,7 +15,7 @@ from itertools import product
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from pagesim.engine.errors import RequestError
+from pagesim.engine.errors import MemoryBudgetError, RequestError
 from pagesim.engine.outputs import StepOutput
 from pagesim.engine.server.api_error import ApiError
 from pagesim.engine.server.choice import Choice
@@ -97,8 +97,8 @@ class Worker:
         try:
             while self._take_messages():
                 if self.engine.has_work:
-                    self._publish(self.engine.step())
-        except BaseException as error:  # our own bug, or memory that ran out: whoever waits is told, then all ends
+                    self._step()
+        except BaseException as error:  # our own bug: whoever waits is told, then all ends
             self.failure = error
             self._call(self._fail)
 
@@ -183,8 +183,23 @@ class Worker:
         for index in range(ticket.num_choices):
             id = f"{ticket.id}-{index}"
             if self._choices.pop(id, None) is not None:
-                self.engine.abort(id)
+                if id in self.engine.request_ids:
+                    self.engine.abort(id)
                 self.metrics.aborted()
+
+    def _step(self) -> None:
+        try:
+            output = self.engine.step()
+        except MemoryBudgetError as error:  # the engine has ended the requests of that step, and those alone
+            left = self.engine.request_ids
+            lost = {choice.ticket for id, choice in self._choices.items() if id not in left}
+            if not lost:
+                raise
+            for ticket in lost:
+                self._abort(ticket)
+            self._tell([(ticket, ApiError(500, str(error))) for ticket in lost])
+        else:
+            self._publish(output)
 
     def _publish(self, output: StepOutput) -> None:
         news: list[tuple[Ticket, News]] = []

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
+for library in ("torch", "openai"):
+    pytest.importorskip(library, reason="needs pagesim[engine,serve,dev]")
+
 import random
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import openai
-import pytest
 from running_server import Running, running
 
 from pagesim.engine import Engine, EngineConfig, SamplingParams

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+for library in ("torch", "openai"):
+    pytest.importorskip(library, reason="needs pagesim[engine,serve,dev]")
+
 import asyncio
 import json
 import socket
@@ -10,11 +15,10 @@ from typing import Any
 
 import httpx
 import openai
-import pytest
+import torch
 from running_server import Running, running
 
 from pagesim.engine import Engine, EngineConfig
-from pagesim.engine.errors import MemoryBudgetError
 from pagesim.engine.server.app import make_app
 from pagesim.engine.server.config import ServerConfig
 from pagesim.engine.server.listener import bound
@@ -141,16 +145,35 @@ def test_a_token_is_sent_at_once() -> None:
         assert listener.proto == socket.IPPROTO_TCP
 
 
+def test_memory_that_runs_out_ends_the_requests_of_that_step_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running({}, max_num_seqs=2) as server, server.client() as client:
+        stream = client.completions.create(**LONG, n=3, stream=True)  # two run, one waits
+        next(iter(stream))
+        waiting = client.completions.create(**(LONG | {"max_tokens": 5}), stream=True)
+        assert server.engine is not None
+        run = server.engine.runner.run
+
+        def short(step: Any) -> Any:
+            monkeypatch.setattr(server.engine.runner, "run", run)
+            raise torch.OutOfMemoryError
+
+        monkeypatch.setattr(server.engine.runner, "run", short)
+        with pytest.raises(openai.APIError, match=r"out of memory in step .* 2 sequences .*blocks"):
+            list(stream)
+        assert list(waiting)[-1].choices[0].finish_reason == "length"
+        server.wait_until_idle()
+
+
 def test_an_engine_that_breaks_tells_everybody_and_the_server_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     with running({}) as server, server.client() as client:
         stream = client.completions.create(**LONG, stream=True)
         next(iter(stream))
 
         def broken() -> None:
-            raise MemoryBudgetError("out of memory in step 7")
+            raise RuntimeError("a bug of ours")
 
         monkeypatch.setattr(server.engine, "step", broken)
-        with pytest.raises(openai.APIError, match="out of memory in step 7"):
+        with pytest.raises(openai.APIError, match="a bug of ours"):
             list(stream)
         while health := status_of(server):
             assert health == 503

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+for library in ("torch", "openai"):
+    pytest.importorskip(library, reason="needs pagesim[engine,serve,dev]")
+
 from typing import Any
 
 import httpx
 import openai
-import pytest
 from running_server import Running
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
