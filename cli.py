@@ -11,7 +11,18 @@ from typing import Annotated, Any
 import typer
 
 from pagesim import __version__
-from pagesim.commands import bench, capacity, kernel, run, trace, trace_generate, validate
+from pagesim.commands import (
+    bench,
+    bench_engine,
+    capacity,
+    generate,
+    kernel,
+    run,
+    serve,
+    trace,
+    trace_generate,
+    validate,
+)
 from pagesim.sim.errors import PagesimError
 
 ClickException: Any = typer.BadParameter.__mro__[2]  # typer carries a click of its own, or uses the installed one
@@ -25,12 +36,15 @@ app = typer.Typer(
 )
 
 trace.app.command("generate")(trace_generate.generate)
+bench.app.command("engine")(bench_engine.engine)
 app.add_typer(trace.app, name="trace")
 app.add_typer(bench.app, name="bench")
 app.add_typer(kernel.app, name="kernel")
 app.add_typer(validate.app, name="validate")
 app.command("capacity")(capacity.capacity)
 app.command("run")(run.run)
+app.command("generate")(generate.generate)
+app.command("serve")(serve.serve)
 
 
 def _print_version(wanted: bool) -> None:

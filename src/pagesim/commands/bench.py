@@ -1,4 +1,7 @@
-"""`pagesim bench`: what the kernels cost, on a card or, without one, in compiled code."""
+"""`pagesim bench`: what the kernels cost, on a card or, without one, in compiled code.
+
+`bench engine`, in a file of its own, joins this `app`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from pagesim.kernels.bench_cases import Grid, Heads
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-app = typer.Typer(help="What the kernels cost.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="What the kernels and the engine cost.", no_args_is_help=True, rich_markup_mode=None)
 
 GRID, HEADS = Grid(), Heads()
 STATIC_BLOCK_SIZES = (16,)

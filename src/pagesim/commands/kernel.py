@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pagesim.engine.errors import EngineError
 from pagesim.kernels.account import Decode
 from pagesim.kernels.errors import KernelError
 from pagesim.sim.errors import UsageError
@@ -22,6 +23,10 @@ app = typer.Typer(help="Look inside the paged attention kernel.", no_args_is_hel
 NOTE = Decode()
 PIPE_WIDTH = 120
 SHOWN_TILES = 4  # of a long walk, so many from each end
+EXTRAS = {  # what may not be installed, and the extra that brings it
+    **dict.fromkeys(("torch", "triton", "transformers", "safetensors"), "engine"),
+    **dict.fromkeys(("starlette", "uvicorn", "prometheus_client"), "serve"),
+}
 
 
 @app.callback()
@@ -122,13 +127,13 @@ def wide_console() -> Console:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn a caller's mistake in the kernels, or a missing library, into an error of the command line."""
+    """Turn a caller's mistake in kernels or engine, or a missing library, into an error of the command line."""
     try:
         yield
-    except KernelError as error:
+    except (KernelError, EngineError) as error:
         raise UsageError(str(error)) from error
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
-        if name not in ("torch", "triton"):
+        if name not in EXTRAS:
             raise
-        raise UsageError(f"{name} is not installed; accepted: pip install 'pagesim[engine]'") from error
+        raise UsageError(f"{name} is not installed; accepted: pip install 'pagesim[{EXTRAS[name]}]'") from error
