@@ -12,9 +12,15 @@ from pagesim.sim.errors import UsageError
 
 
 def check_writable(path: Path) -> None:
-    """Raise UsageError if a file cannot be made at `path`: it is a folder, or its folder is missing or closed to us."""
+    """Raise UsageError if a file cannot be made at `path`: it is a folder, or its folder is missing or closed to us.
+
+    What is there and is no plain file is refused too: a file takes its place, it is not written into; so a device, a
+    pipe or a link, /dev/null itself, would be gone.
+    """
     if path.is_dir():
         raise UsageError(f"{path}: is a folder; accepted: the name of a file")
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise UsageError(f"{path}: is a link, a device or a pipe; accepted: a new name, or that of a plain file")
     folder = path.absolute().parent
     if not folder.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}")

@@ -46,9 +46,9 @@ def pool_means(line: Timeline, edges_s: Floats) -> PoolMeans:
     return PoolMeans(
         edges_s,
         used,
-        held - used - internal,
+        np.maximum(held - used - internal, 0.0),  # less than that is the last bit of a sum
         internal,
-        1 - held,
+        np.maximum(1 - held, 0.0),
         integral.mean(line.unusable_tokens) / config.usable_tokens,
         integral.mean(line.cached_blocks) / config.usable_blocks,
         integral.mean(line.running),
@@ -67,12 +67,17 @@ class _Integral:
         step = self._step[known]
         self._inside_s[known] = np.minimum(edges_s[known] - start_s[step], self._duration_s[step])
         self._width_s = np.maximum(np.diff(edges_s), MIN_INTERVAL_S)
+        # No longer than the interval but for rounding: a clock that has run for years is a coarse one.
+        self._width_s = np.maximum(self._width_s, self._total(np.ones(len(start_s), np.int64)))
 
     def mean(self, column: Ints) -> Floats:
         """Over each interval."""
+        return self._total(column) / self._width_s
+
+    def _total(self, column: Ints) -> Floats:
         if not len(column):
-            return np.zeros(len(self._width_s))
+            return np.zeros(len(self._step) - 1)
         before = np.concatenate(([0.0], np.cumsum(column * self._duration_s)))
         at_edges = before[np.maximum(self._step, 0)] + column[np.maximum(self._step, 0)] * self._inside_s
-        mean: Floats = np.diff(at_edges) / self._width_s
-        return mean
+        total: Floats = np.diff(at_edges)
+        return total

@@ -32,7 +32,7 @@ def time_per_output_token(log: ServingLog, counted: Mask) -> Distribution:
 def intervals(log: ServingLog, since_s: float = 0.0) -> Distribution:
     """ITL, exactly: an interval of each step, as often as sequences got a token, and those that were longer.
 
-    Of the steps that start at `since_s` or later; missing are requests that never got a token at all.
+    Of the steps that start at `since_s` or later; missing are requests that arrived since and never got a token at all.
     """
     segments = log.segments[log.segments["start_s"] >= since_s]
     repeats = np.where(segments["growth_s"] > 0, segments["steps"], 1)  # equal steps are one value, often
@@ -41,4 +41,5 @@ def intervals(log: ServingLog, since_s: float = 0.0) -> Distribution:
     counts = np.repeat(segments["gaps"] * segments["steps"] // repeats, repeats)
     odd = log.odd_gaps["length_s"][log.odd_gaps["end_s"] > since_s]
     values, counts = np.concatenate((values, odd)), np.concatenate((counts, np.ones(len(odd), np.int64)))
-    return Distribution.of(values, int(np.isnan(log.first_token_s).sum()), counts)
+    missing = np.isnan(log.first_token_s) & (log.arrival_s >= since_s)
+    return Distribution.of(values, int(missing.sum()), counts)

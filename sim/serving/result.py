@@ -195,7 +195,7 @@ def _latency(each: Sequence[Distribution]) -> Latency:
 
 
 def _waiting(each: Sequence[ServingFigures], reason: str) -> Waiting:
-    shares = [one.waited[reason].time_s / one.span_s if one.span_s else 0.0 for one in each]
+    shares = [min(1.0, one.waited[reason].time_s / one.span_s) if one.span_s else 0.0 for one in each]
     return Waiting(share(shares), sum(one.waited[reason].heads for one in each))
 
 

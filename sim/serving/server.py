@@ -9,6 +9,7 @@ import simpy
 from simpy.events import NORMAL
 
 from pagesim.sim.allocators import AnyAllocator, Pool, allocator_class
+from pagesim.sim.errors import UsageError
 from pagesim.sim.serving.audit import Audit
 from pagesim.sim.serving.chains import HashChains
 from pagesim.sim.serving.config import PAGED, ServingConfig
@@ -34,6 +35,7 @@ from pagesim.sim.trace import Trace
 
 OnProgress = Callable[[int], None]
 PROGRESS_STEP = 1000
+LEAST_TICKS = 8  # of the clock, in a step: then no two steps begin at one time
 
 
 def serve(
@@ -51,10 +53,11 @@ def serve(
 
     `priority`: one number for each request, in place of the trace's, the least is served first; for the policy
     "priority".
-    `on_progress` is told of each PROGRESS_STEP requests that finish. Raises UsageError if there is not one priority for
-    each request. `check`: assert the account after every stretch, at a cost for each block of the pool; raises
-    AssertionError where it does not add up.
+    `on_progress` is told of each PROGRESS_STEP requests that finish. `check`: assert the account after every stretch,
+    at a cost for each block of the pool; raises AssertionError where it does not add up. Raises UsageError if there is
+    not one priority for each request, or if a step is so short that the clock cannot tell when the next one begins.
     """
+    _check_clock(trace, step_time)
     n = np.ones(len(trace), np.int64) if trace.n is None else trace.n
     trace = independent_samples(trace)
     allocator = None if config.allocator == PAGED else _allocator(config)
@@ -78,6 +81,16 @@ def serve(
     engine = Engine(scheduler, step_time if host is None else SwappingStep(step_time, host))
     _Clock(engine, on_progress, Audit(scheduler) if check else None).run()
     return ServingLog.of(trace, config, requests, record, what_ifs(scheduler))
+
+
+def _check_clock(trace: Trace, step_time: StepTime) -> None:
+    last_s = float(trace.arrival_s[-1]) if len(trace) else 0.0
+    least_s, tick_s = step_time.seconds(1, 1, 0, 1), float(np.spacing(last_s))
+    if least_s < LEAST_TICKS * tick_s:
+        raise UsageError(
+            f"steps of {least_s:g} s, when the last request arrives at {last_s:g} s: times there are {tick_s:.2g} s "
+            "apart; accepted: longer steps, or arrivals that begin near 0 (--start zero)"
+        )
 
 
 def _waiting(requests: Requests, config: ServingConfig, forks: ForkingPool | None) -> Waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,7 @@ def test_which_cached_block_goes_first(pagesim: Any) -> None:
         (("--on-full", "queue", "--growth", "token"), "--growth is of a request that stays"),
         (("--on-full", "queue", "--decode-rate", "3"), "--decode-rate is of a request that stays"),
         (("--on-full", "queue", "--step-time", "slow"), "step time 'slow'; accepted: constant:SECONDS"),
+        (("--on-full", "queue", "--step-time", ""), "step time ''; accepted: constant:SECONDS"),
         (("--on-full", "queue", "--slo", "ttft<soon"), "--slo 'ttft<soon'"),
         (("--on-full", "queue", "--steps", "x"), "accepted: with --allocator NAME and --runs 1"),
         (("--on-full", "queue", "--policy", "lifo"), "--policy lifo; accepted: fcfs, priority"),
@@ -213,3 +215,19 @@ def test_mistakes_are_one_line(pagesim: Any, words: tuple[str, ...], said: str) 
     outcome = pagesim("run", *words, "--no-html")
     assert outcome.status == 2 and outcome.out == ""
     assert said in outcome.err and outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("flag", ["--steps", "--html"])
+def test_what_is_no_plain_file_is_not_replaced(pagesim: Any, flag: str) -> None:
+    """A pipe stands for a device here: written under root, /dev/null would become a file."""
+    os.mkfifo("pipe")
+    Path("file").write_text("kept")
+    Path("link").symlink_to("file")
+    Path("nowhere").symlink_to("gone")
+    for name in ("pipe", "link", "nowhere"):
+        before = os.lstat(name).st_ino
+        outcome = pagesim(*SHORT[:-1], "1", "--allocator", "paged", flag, name)
+        assert outcome.status == 2 and outcome.out == "" and outcome.err.count("\n") == 1
+        assert f"{name}: is a link, a device or a pipe" in outcome.err
+        assert os.lstat(name).st_ino == before
+    assert Path("file").read_text() == "kept" and not Path("gone").exists()

@@ -1,6 +1,7 @@
 """Figures by hand, against brute force, and against the judge."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -123,6 +124,24 @@ def test_intervals_are_those_of_the_judge(case):
     assert got.count == wanted.count
     for name in ("mean", "p50", "p90", "p95", "p99", "max"):
         assert getattr(got, name) == pytest.approx(getattr(wanted, name), abs=1e-9)
+
+
+def test_who_was_rejected_before_the_warm_up_ended_is_missing_nowhere(log):
+    f = figures(log, since_s=2.5)
+    assert f.rejected == 0
+    assert [one.missing for one in (f.ttft_s, f.tpot_s, f.itl_s, f.e2e_s, f.queueing_s)] == [0] * 5
+
+
+@pytest.mark.parametrize("start_s", [0.0, 1e9, 1e12])
+def test_shares_stay_shares_where_the_clock_is_coarse(start_s):
+    """At 1e12 s the clock counts 0.1 ms; the pool is full from the first moment to the last."""
+    trace = Trace(np.array([start_s]), np.array([10]), np.array([5]))
+    config = ServingConfig(num_blocks=2, max_model_len=16)
+    for allocator in ("paged", "reservation"):
+        f = figures(serve(trace, replace(config, allocator=allocator), ConstantStep(0.00778)))
+        shares = [f.pool[name] for name in ("used", "reserved", "internal", "free")]
+        assert min(shares) >= 0 and sum(shares) == pytest.approx(1, abs=1e-9)
+        assert f.pool["running"] <= 1
 
 
 def test_nothing_is_served_of_an_empty_trace():

@@ -13,6 +13,7 @@ from pagesim.sim.serving.config import ServingConfig
 from pagesim.sim.serving.figures import figures
 from pagesim.sim.serving.scenario import read_scenario
 from pagesim.sim.serving.server import serve
+from pagesim.sim.serving.steps import steps
 from pagesim.sim.serving.steptime import ConstantStep, LinearStep
 from pagesim.sim.trace import HashIds, Trace
 
@@ -60,6 +61,17 @@ def test_requests_that_can_never_be_served_are_rejected_on_arrival():
     assert np.isnan(log.finish_s).tolist() == log.rejected.tolist()
     unchunked = replace(config, chunked_prefill=False, token_budget=63)
     assert serve(Trace(np.zeros(5), prompts, outputs), unchunked, ONE).rejected.tolist() == [True] * 4 + [False]
+
+
+def test_steps_that_the_clock_cannot_tell_apart_are_refused():
+    """Two steps at one time, and the log could not say which of them a request finished in."""
+    late = Trace(np.array([1e9, 1e9 + 1e-6]), np.full(2, 10), np.full(2, 1000))
+    with pytest.raises(UsageError, match="steps of 1e-12 s, when the last request arrives at 1e"):
+        serve(late, ServingConfig(), ConstantStep(1e-12))
+    log = serve(late, ServingConfig(), ConstantStep(1e-6))
+    assert len(list(steps(log))) == log.num_steps
+    early = serve(Trace(np.zeros(1), np.full(1, 10), np.full(1, 1000)), ServingConfig(), ConstantStep(1e-12))
+    assert early.finish_s[0] == pytest.approx(1e-9)
 
 
 def test_there_is_a_priority_for_each_request():

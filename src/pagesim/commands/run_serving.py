@@ -100,7 +100,8 @@ def queue_config(
     from pagesim.sim.serving.slo import parse_slo
     from pagesim.sim.serving.steptime import parse_step_time
 
-    form = step_time or (REFERENCE_STEP_TIME if card is None else f"roofline:{':'.join(card)}")
+    default = REFERENCE_STEP_TIME if card is None else f"roofline:{':'.join(card)}"
+    form = default if step_time is None else step_time
     if card is not None:
         limits = dict(zip(("token_budget", "max_num_seqs"), serving_limits(find_device(card[0])), strict=True))
         rules = limits | rules
