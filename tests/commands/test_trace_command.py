@@ -176,6 +176,26 @@ def test_a_failed_fetch_leaves_nothing(pagesim: Any, monkeypatch: pytest.MonkeyP
     assert list((tmp_path / "here").iterdir()) == []
 
 
+def test_prompts_that_begin_alike(pagesim: Any, tmp_path: Path) -> None:
+    """Four texts of 64 tokens: whoever comes second with one finds it whole, and nothing else."""
+    out = tmp_path / "trace.jsonl"
+    words = ("trace", "generate", out, "--rate", "1", "--requests", "50", "--lengths", "uniform:20:60")
+    assert pagesim(*words, "--prefixes", "4:64", "--json").json()["prefixes"] == "4:64"
+    plain = tmp_path / "plain.jsonl"
+    pagesim("trace", "generate", plain, *words[3:])
+    with_texts, without = (read_trace(path)[0] for path in (out, plain))
+    assert (with_texts.prompt_tokens - without.prompt_tokens == 64).all()
+    assert with_texts.arrival_s.tolist() == without.arrival_s.tolist()
+    run = ("run", "--on-full", "queue", "--trace", out, "--prefix-caching", "--allocator", "paged", "--json")
+    assert pagesim(*run).json()["allocators"]["paged"]["prefix"]["prefix_hits_first"] == 46 * 64
+
+
+@pytest.mark.parametrize("text", ["4", "4:60", "0:64", "a:b", "4:64:1", "-1:64"])
+def test_prefixes_that_make_no_sense(pagesim: Any, tmp_path: Path, text: str) -> None:
+    outcome = pagesim("trace", "generate", tmp_path / "t.jsonl", "--rate", "1", "--requests", "5", f"--prefixes={text}")
+    assert outcome.status == 2 and "accepted: COUNT:TOKENS, TOKENS a multiple of 16" in outcome.err
+
+
 def test_help_loads_none_of_the_heavy_libraries() -> None:
     code = (
         "import sys; sys.argv = ['pagesim', 'trace', 'info', '--help']; from pagesim.cli import main\n"

@@ -31,17 +31,26 @@ def generate(
     output_lengths: o.OutputLengths = DRAWN.output_lengths,
     truncate: o.Truncate = DRAWN.truncation,
     max_model_len: o.MaxModelLen = DEFAULT.max_model_len,
+    prefixes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COUNT:TOKENS", help="One of COUNT texts of TOKENS in front of each prompt, with hash ids."
+        ),
+    ] = None,
     seed: o.Seed = DEFAULT.seed,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema pagesim.trace-generate/1.")] = False,
 ) -> None:
     """Draw a trace: arrivals, prompts and outputs, each from a random stream of its own.
 
-    With --load and --seed it is the first trace of `pagesim run` with the same options.
+    With --load and --seed it is the first trace of `pagesim run` with the same options. Prefixes come on top of the
+    lengths, and of a load.
     """
     from pagesim.sim.drawing import Drawn, draw_at_rate, request_lengths
     from pagesim.sim.jsontext import dumps
     from pagesim.sim.own_format import check_ending, write_trace
+    from pagesim.sim.prefixes import parse_prefixes
 
+    texts = None if prefixes is None else parse_prefixes(prefixes)
     check_ending(target)
     if load is not None and rate is not None:
         raise UsageError("--load and --rate given; accepted: one of the two")
@@ -56,6 +65,8 @@ def generate(
         trace = next(Drawn(config).traces())
     else:
         trace = draw_at_rate(workload, max_model_len, seed, rate, duration)
+    if texts is not None:
+        trace = texts.in_front(trace, seed)
     write_trace(trace, target)
     answer = {
         "schema": "pagesim.trace-generate/1",
@@ -64,6 +75,7 @@ def generate(
         "span_s": trace.span_s,
         "arrivals": arrivals,
         "lengths": request_lengths(workload, max_model_len).label,
+        "prefixes": prefixes,
         "seed": seed,
         "sha256": trace.sha256(),
     }
