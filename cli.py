@@ -5,6 +5,8 @@ Libraries load inside the command bodies, so that `pagesim --help` answers at on
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from typing import Annotated, Any
 
@@ -26,6 +28,8 @@ from pagesim.commands import (
 from pagesim.sim.errors import PagesimError
 
 ClickException: Any = typer.BadParameter.__mro__[2]  # typer carries a click of its own, or uses the installed one
+
+INTERRUPTED = 130  # by Ctrl-C: what a shell gives, and typer returns
 
 app = typer.Typer(
     name="pagesim",
@@ -62,10 +66,19 @@ def _root(
     pass
 
 
+def _drop_output() -> None:
+    """What is left in the buffer of a stdout that takes no more, so that closing it does not fail again."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> None:
     """Run the command line. A caller's mistake is one line on stderr and exit status 2, never a traceback."""
     try:
         status = app(standalone_mode=False)
+        if status == INTERRUPTED:
+            raise KeyboardInterrupt
+        sys.stdout.flush()  # or it fails when the interpreter ends, beyond our reach
     except PagesimError as error:
         print(f"error: {error}", file=sys.stderr)
         status = 2
@@ -77,7 +90,12 @@ def main() -> None:
         reason = str(error).partition("\n")[0] or type(error).__name__
         print(f"error: too large or too deep to work with ({reason})", file=sys.stderr)
         status = 2
+    except OSError as error:  # the output goes to a full disk
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"error: {place}cannot be read or written ({error.strerror or error})", file=sys.stderr)
+        status = 2
+        _drop_output()
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
-        status = 130
+        status = INTERRUPTED
     sys.exit(status)

@@ -17,6 +17,13 @@ def check_writable(path: Path) -> None:
     What is there and is no plain file is refused too: a file takes its place, it is not written into; so a device, a
     pipe or a link, /dev/null itself, would be gone.
     """
+    try:
+        _check_place(path)
+    except (OSError, ValueError) as error:  # a name that is too long, or has a null in it
+        raise UsageError(f"{path}: no file can have that name ({_reason(error)})") from error
+
+
+def _check_place(path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"{path}: is a folder; accepted: the name of a file")
     if path.is_symlink() or (path.exists() and not path.is_file()):
@@ -26,6 +33,21 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"{path}: there is no folder {path.parent}")
     if not os.access(folder, os.W_OK):
         raise UsageError(f"{path}: the folder {path.parent} may not be written to")
+
+
+def check_apart(*paths: Path | None) -> None:
+    """Raise UsageError if two of what is read or written are one file: the second would take the place of the first."""
+    seen: set[str] = set()
+    for path in paths:
+        if path is not None:
+            place = os.path.realpath(path)
+            if place in seen:
+                raise UsageError(f"{path}: is named twice, to be read or written; accepted: a file for each")
+            seen.add(place)
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Generator
 
 from pagesim.sim.serving.record import Record, pack_segment
 from pagesim.sim.serving.running import NUMBER_BITS, ONE_STEP
-from pagesim.sim.serving.scheduler import NO_BLOCKS, NO_SEQUENCE, NOBODY_WAITS, Scheduler
+from pagesim.sim.serving.scheduler import NO_BLOCKS, NO_BUDGET, NO_SEQUENCE, NOBODY_WAITS, Scheduler
 from pagesim.sim.serving.steptime import StepTime
 
 
@@ -34,6 +34,7 @@ class Engine:
         seconds, growth_s, segments = self.step_time.seconds, self.step_time.growth_s, record.segments
         head_of, usable, size = waiting.head, pool.free, len(taking)
         full = NO_SEQUENCE if scheduler.forks is None else None  # why no newcomer can be let in, whoever it is
+        limit = NO_BUDGET if full and most < scheduler.config.max_num_seqs else NO_SEQUENCE
         now = yield 0.0
         while True:
             step = running.step
@@ -53,7 +54,7 @@ class Engine:
                     continue
             elif rows:
                 decodes = running.decoding
-                stop, taken = NOBODY_WAITS if decodes < most else NO_SEQUENCE, 0
+                stop, taken = NOBODY_WAITS if decodes < most else limit, 0
                 contexts = decodes * (step + 1) - running.base_sum
                 first = seconds(decodes, 0, contexts, decodes)
             elif waiting.next_arrival_s < math.inf:

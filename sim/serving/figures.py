@@ -88,7 +88,8 @@ def figures(log: ServingLog, slo: Slo | None = None, since_s: float = 0.0) -> Se
     span_s = max(log.end_s - begin_s, 0.0)
     per_s = 1 / span_s if span_s else 0.0
     ended = log.finish_s >= since_s  # false for NaN
-    means = pool_means(Timeline(log), np.array([begin_s, begin_s + span_s]))
+    line = Timeline(log)
+    means = pool_means(line, np.array([begin_s, begin_s + span_s]))
     totals = log.totals(first_step)
     preemptions = log.preemptions["row"][log.preemptions["step"] >= first_step]
     return ServingFigures(
@@ -113,11 +114,11 @@ def figures(log: ServingLog, slo: Slo | None = None, since_s: float = 0.0) -> Se
         recomputing_s=float(log.recomputing["seconds"][log.recomputing["step"] >= first_step].sum()),
         prefix={name: count for name, count in totals.items() if name.startswith("prefix_")},
         what_ifs=log.what_ifs,
-        waited=_waited(log, first_step),
+        waited=_waited(line, first_step),
         pool={name: float(getattr(means, name)[0]) for name in POOL},
         blocks_peak=totals["peak_blocks_used"],
         running_peak=totals["peak_running"],
-        waiting_peak=int(log.waiting_at_start[log.first_steps >= first_step].max(initial=0)),
+        waiting_peak=int(line.waiting[first_step:].max(initial=0)),
     )
 
 
@@ -127,12 +128,16 @@ def _since(log: ServingLog, since_s: float) -> tuple[int, Rows]:
     return int(log.segments["steps"][:first].sum()), log.segments[first:]
 
 
-def _waited(log: ServingLog, first_step: int) -> dict[str, Waited]:
-    """Stretches count whole: the queue is looked at when one begins. Who came in next was at the head."""
-    counted = (log.waiting_at_start > 0) & (log.first_steps >= first_step)
-    next_in = np.searchsorted(log.admissions["step"], log.first_steps, side="right")
+def _waited(line: Timeline, first_step: int) -> dict[str, Waited]:
+    """From `first_step` on, by the reason of each step, also where who waits came while like steps were run.
+
+    Who came in next was at the head.
+    """
+    waiting, stops = line.waiting > 0, line.stops
+    waiting[:first_step] = False
     waited = {}
     for stop, name in REASONS.items():
-        chosen = counted & (log.segments["stop"] == stop)
-        waited[name] = Waited(float(log.duration_s[chosen].sum()), len(np.unique(next_in[chosen])))
+        steps = np.flatnonzero(waiting & (stops == stop))
+        next_in = np.searchsorted(line.log.admissions["step"], steps, side="right")
+        waited[name] = Waited(float(line.duration_s[steps].sum()), len(np.unique(next_in)))
     return waited

@@ -59,6 +59,11 @@ class Timeline:
         return self._each("tokens")
 
     @property
+    def stops(self) -> Ints:
+        """Why nobody else was let in, or would have been; of scheduler.Stop."""
+        return self._each("stop")
+
+    @cached_property
     def waiting(self) -> Ints:
         """Requests that have arrived, or come back, and are not in."""
         return self.log.waiting(np.arange(self.log.num_steps), self.start_s)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,16 @@ PREFIX = "".join(
     json.dumps({"arrival_s": row / 4, "prompt_tokens": 40, "output_tokens": 8, "hash_ids": [0, 1, row + 2]}) + "\n"
     for row in range(20)
 )
+
+INTERRUPTED = """
+import signal, sys
+from pagesim import cli
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+signal.setitimer(signal.ITIMER_REAL, 2.0)
+sys.argv = ["pagesim", *sys.argv[1:]]
+cli.main()
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -231,3 +243,45 @@ def test_what_is_no_plain_file_is_not_replaced(pagesim: Any, flag: str) -> None:
         assert f"{name}: is a link, a device or a pipe" in outcome.err
         assert os.lstat(name).st_ino == before
     assert Path("file").read_text() == "kept" and not Path("gone").exists()
+
+
+def test_a_file_for_each_thing_that_is_read_or_written(pagesim: Any) -> None:
+    Path("trace.jsonl").write_text(PREFIX)
+    Path("saved").mkdir()
+    traced = ("--trace", "trace.jsonl", "--hash-block-tokens", "16", "--allocator", "paged")
+    drawn = ("--requests", "20", "--runs", "1", "--allocator", "paged")
+    for words in (
+        (*traced, "--html", "./trace.jsonl"),
+        (*traced, "--steps", "trace.jsonl", "--no-html"),
+        (*drawn, "--steps", "x", "--html", "saved/../x"),
+        (*drawn, "--steps", "saved/run.json", "--out", "saved"),
+    ):
+        outcome = pagesim("run", "--on-full", "queue", *words)
+        assert outcome.status == 2 and outcome.out == "" and outcome.err.count("\n") == 1
+        assert "is named twice, to be read or written" in outcome.err
+    assert Path("trace.jsonl").read_text() == PREFIX
+
+
+def test_a_name_that_no_file_can_have(pagesim: Any) -> None:
+    outcome = pagesim(*SHORT, "--json", "--html", "a" * 300)
+    assert outcome.status == 2 and outcome.out == "" and "no file can have that name" in outcome.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("words", [("--version",), (*SHORT[:-1], "1", "--json"), (*SHORT[:-1], "1", "--no-html")])
+def test_a_full_disk_under_the_output_is_one_line(words: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:  # opened, never replaced
+        done = subprocess.run([sys.executable, "-m", "pagesim", *words], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "error: cannot be read or written (No space left on device)\n"
+
+
+def test_an_interrupt_says_so_and_leaves_no_file(tmp_path: Path) -> None:
+    words = ("run", "--on-full", "queue", "--requests", "300000", "--runs", "1", "--allocator", "paged")
+    run = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, *words, "--steps", "steps.jsonl", "--html", "page.html"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, out, err) == (130, "", "interrupted\n")
+    assert list(tmp_path.iterdir()) == []

@@ -126,6 +126,33 @@ def test_intervals_are_those_of_the_judge(case):
         assert getattr(got, name) == pytest.approx(getattr(wanted, name), abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("rules", "reason", "ends_s"),
+    [({"max_num_seqs": 1}, "max_num_seqs", 101), ({"token_budget": 1}, "token budget", 104)],
+)
+def test_who_comes_while_like_steps_are_leapt_over_waits_too(rules, reason, ends_s):
+    """One has 101 answers, and the other comes at 10.5 s: it waits from the step that begins at 11 s on."""
+    trace = Trace(np.array([0.0, 10.5]), np.array([4, 4]), np.array([101, 3]))
+    f = figures(serve(trace, ServingConfig(**rules), ConstantStep(1.0)))
+    assert f.waiting_peak == 1
+    assert f.waited.pop(reason) == Waited(ends_s - 11, 1)
+    assert set(f.waited.values()) == {Waited(0, 0)}
+    assert f.queueing_s.max == ends_s - 10.5
+    assert f.pool["waiting"] * f.span_s == pytest.approx(ends_s - 11)
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases())
+def test_who_waits_is_as_the_judge_sees_it(case):
+    trace, config, step_time, priority = case
+    rows = Stepper(trace, config, step_time, priority).run().rows
+    f = figures(serve(trace, config, step_time, priority))
+    assert f.waiting_peak == max((row["waiting"] for row in rows), default=0)
+    if isinstance(step_time, ConstantStep) and config.preempt == "recompute":
+        waits = sum(row["waiting"] > 0 for row in rows)
+        assert sum(one.time_s for one in f.waited.values()) == pytest.approx(waits * step_time.step_s)
+
+
 def test_who_was_rejected_before_the_warm_up_ended_is_missing_nowhere(log):
     f = figures(log, since_s=2.5)
     assert f.rejected == 0

@@ -32,15 +32,17 @@ class Outputs:
     out: Path | None
     steps: Path | None
 
-    def check(self) -> None:
-        """Raise UsageError if a file cannot be written: before an hour of work, not after."""
-        from pagesim.sim.files import check_writable
+    def check(self, trace: Path | None) -> None:
+        """Raise UsageError if a file cannot be written, or one would take the place of another or of the trace: before
+        an hour of work, not after."""
+        from pagesim.sim.files import check_apart, check_writable
         from pagesim.sim.saved import FILE_NAME
 
         saved = None if self.out is None or not self.out.exists() else self.out / FILE_NAME
         for place in (self.report, self.steps, saved):
             if place is not None:
                 check_writable(place)
+        check_apart(trace, self.report, self.steps, None if self.out is None else self.out / FILE_NAME)
 
 
 def carry_out(config: RunConfig, path: Path | None, check: bool, outputs: Outputs) -> None:
@@ -48,7 +50,7 @@ def carry_out(config: RunConfig, path: Path | None, check: bool, outputs: Output
     from pagesim.sim.console import progress
     from pagesim.sim.run import expected_requests
 
-    outputs.check()
+    outputs.check(path)
     trace: Trace | None = None if path is None else reading.read_with_progress(path, config.reading)[0]
     total = expected_requests(config, trace)
     with progress("requests placed" if config.queue is None else "requests served", total) as advance:

@@ -20,10 +20,11 @@ def run_scenario(name: str, steps: Path | None, as_json: bool) -> None:
     Raises UsageError if there is no such experiment or file, TraceError if the file is no recording.
     """
     from pagesim.sim.experiments.catalogue import EXPERIMENTS
-    from pagesim.sim.files import check_writable
+    from pagesim.sim.files import check_apart, check_writable
 
     if steps is not None:
         check_writable(steps)
+        check_apart(None if name in EXPERIMENTS else Path(name), steps)
     if name in EXPERIMENTS:
         _experiment(name, steps, as_json)
     elif Path(name).is_file():
