@@ -12,6 +12,7 @@ from pagesim.sim.allocators import Pool, allocator_class
 from pagesim.sim.config import PoolConfig, QueueConfig, RunConfig, WorkloadConfig
 from pagesim.sim.errors import UsageError
 from pagesim.sim.serving.config import ServingConfig
+from pagesim.sim.serving.distribution import Distribution
 from pagesim.sim.serving.result import ServingResult
 from pagesim.sim.serving.run import serve_all
 from pagesim.sim.serving.server import serve
@@ -65,6 +66,46 @@ def test_the_literature_in_order(high):
     assert exact.unusable.mean > 0.01 > paged.unusable.mean == 0
     assert paged.preemptions > 0 == reservation.preemptions == exact.preemptions
     assert paged.goodput_per_s.mean > exact.goodput_per_s.mean > reservation.goodput_per_s.mean
+
+
+def test_a_result_is_what_its_replications_say():
+    """Sums of counts, means of shares, the greatest of peaks, and percentiles of all requests together."""
+    host = {"preempt": "swap", "host_blocks": 20, "host_bandwidth_bytes_per_s": 1e9, "bytes_per_token": 12288}
+    made = config("1.4", {"prefix_caching": True, **host}, allocators=("paged", "reservation"))
+    runs = serve_all(made)
+    result = ServingResult.of(made, runs).allocators
+    for name, a in result.items():
+        each = [one.figures for one in runs.served[name]]
+        assert a.occupied.mean == pytest.approx(sum(1 - one.pool["free"] for one in each) / 2)
+        assert a.running_peak == max(one.running_peak for one in each)
+        assert a.waiting_peak == max(one.waiting_peak for one in each)
+        for reason, waited in a.waited.items():
+            assert waited.heads == sum(one.waited[reason].heads for one in each)
+            assert waited.share.mean == pytest.approx(sum(one.waited[reason].time_s / one.span_s for one in each) / 2)
+        assert a.waited["no blocks"].heads > max(one.waited["no blocks"].heads for one in each) > 0
+        assert a.e2e_s.max == pytest.approx(max(one.e2e_s.max for one in each))
+        for which in ("ttft_s", "tpot_s", "e2e_s"):
+            values = np.sort(np.concatenate([getattr(one, which) for one in runs.served[name]]))
+            wanted = Distribution.of(values, 0)
+            drawn = a.percentiles[which]
+            assert (drawn[50], drawn[90], drawn[99], drawn[100]) == pytest.approx(
+                (wanted.p50, wanted.p90, wanted.p99, wanted.max)
+            )
+            assert drawn[0] == pytest.approx(values[0]) and len(drawn) == 101
+            sums = [getattr(one, which).mean * getattr(one, which).count for one in each]
+            assert values.sum() == pytest.approx(sum(sums))
+    paged = [one.figures for one in runs.served["paged"]]
+    asked = [one.prefix["prefix_queries_first"] + one.prefix["prefix_queries_return"] for one in paged]
+    found = [one.prefix["prefix_hits_first"] + one.prefix["prefix_hits_return"] for one in paged]
+    assert min(found) > 0 and paged[0].prefix["prefix_hits_return"] > 0
+    share = sum(hits / queries for hits, queries in zip(found, asked, strict=True)) / 2
+    assert result["paged"].prefix_hit_share.mean == pytest.approx(share)
+    swaps = [one.what_ifs.swap for one in paged]
+    assert result["paged"].what_ifs["swap"]["swapped"] == sum(one.swapped for one in swaps) > 0
+    assert result["paged"].what_ifs["swap"]["peak_host_blocks"] == max(one.peak_host_blocks for one in swaps) <= 20
+    preemptions = [sum(one.preemptions) for one in runs.served["paged"]]
+    assert preemptions == [one.preemptions for one in paged]
+    assert sum(result["paged"].series.preemptions) * 2 == pytest.approx(sum(preemptions))
 
 
 def test_a_load_of_one_is_what_a_full_batch_finishes():
