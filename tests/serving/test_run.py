@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from pagesim.sim.allocators import Pool, allocator_class
 from pagesim.sim.config import PoolConfig, QueueConfig, RunConfig, WorkloadConfig
 from pagesim.sim.errors import UsageError
+from pagesim.sim.length_pairs import Moments
 from pagesim.sim.serving.config import ServingConfig
 from pagesim.sim.serving.distribution import Distribution
+from pagesim.sim.serving.load import full_batch
 from pagesim.sim.serving.result import ServingResult
 from pagesim.sim.serving.run import serve_all
 from pagesim.sim.serving.server import serve
-from pagesim.sim.serving.steptime import ConstantStep
+from pagesim.sim.serving.steptime import ConstantStep, LinearStep
 from pagesim.sim.serving.timeline import Timeline
 from pagesim.sim.trace import Trace
 
@@ -115,6 +117,29 @@ def test_a_load_of_one_is_what_a_full_batch_finishes():
     assert over.allocators["paged"].waiting_mean.mean > 200
     finished = over.allocators["paged"].requests_per_s.mean
     assert finished == pytest.approx(over.trace.rate_per_s / 1.3, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("rules", "slots_each", "sequences"),
+    [
+        ({}, None, 40),  # of 5,008 slots, 125 in the mean: a prompt of 100 and half of 50 outputs
+        ({}, 500, 10),
+        ({"max_num_seqs": 30}, None, 30),
+        ({"token_budget": 60}, None, 20),  # each of them brings two tokens of a prompt for each output
+    ],
+)
+def test_a_full_batch_by_hand(rules, slots_each, sequences):
+    m = Moments(p=100, o=50, pp=100**2, po=100 * 50, oo=50**2, share=1)
+    pool = ServingConfig(**{"num_blocks": 314, "max_model_len": 500, **rules})
+    batch = full_batch(pool, LinearStep(1, 1e-3, 1e-6, 1e-2), m, slots_each)
+    come = sequences / 50
+    tokens, pairs = round(sequences + come * 100), round(come * 100 * 101 / 2)
+    assert batch.sequences == sequences
+    assert batch.step_s == pytest.approx(
+        1 + 1e-3 * tokens + 1e-6 * (pairs + 2 * sequences * 125) + 1e-2 * round(sequences + come)
+    )
+    assert batch.mean_residence_s == pytest.approx(50 * batch.step_s)
+    assert batch.rate_per_s == pytest.approx(sequences / 50 / batch.step_s)
 
 
 def test_load_by_reservations():
