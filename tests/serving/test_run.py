@@ -181,6 +181,24 @@ def test_a_result_loads_back_equal(high, tmp_path):
         ServingResult.load(file)
 
 
+def test_series_are_of_the_whole_time_of_all_allocators():
+    """Worked example 1 of the recordings' format in steps of 2 s: C goes at 8 s; one by one all take longer."""
+    trace = Trace(np.array([0.0, 0.0, 2.0]), np.array([5, 9, 6]), np.array([8, 6, 7]))
+    rules = ServingConfig(num_blocks=9, block_size=4, token_budget=16, max_num_seqs=4, max_model_len=32)
+    made = RunConfig(
+        load=None, trace="given", num_runs=1, allocators=("paged", "reservation"), max_model_len=32,
+        pool=PoolConfig(tokens=36, block_size=4), on_full="queue", queue=QueueConfig(rules, "constant:2"),
+    )  # fmt: skip
+    runs = serve_all(made, trace)
+    result = ServingResult.of(made, runs).allocators
+    assert [round(runs.served[name][0].figures.span_s) for name in result] == [42, 20]
+    for a in result.values():
+        assert (len(a.series.end_s), a.series.end_s[-1]) == (200, 42)
+    preempted = np.flatnonzero(result["paged"].series.preemptions)
+    assert len(preempted) == 1 and result["paged"].series.end_s[preempted[0]] == pytest.approx(8 + 0.21, abs=0.21)
+    assert result["paged"].series.running[-1] == 0 and result["reservation"].series.running[-1] == 1
+
+
 def test_warm_up_leaves_the_beginning_out():
     whole, later = run("1.4"), run("1.4", warmup=0.5)
     for name in NAMES:
