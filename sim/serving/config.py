@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Policy = Literal["fcfs", "priority"]
 PAGED = "paged"
+MAX_POOL = 2**40  # blocks, or tokens of one: more is a mistake of unit
 Evict = Literal["lru", "fifo", "random", "optimal"]
 Preempt = Literal["recompute", "swap"]
 Fork = Literal["none", "cow"]
@@ -85,6 +86,9 @@ class ServingConfig:
         ):
             if value < low:
                 raise UsageError(f"{flag} {value}; accepted: {low} or more")
+        for flag, value in (("--num-blocks", self.num_blocks), ("--block-size", self.block_size)):
+            if value > MAX_POOL:
+                raise UsageError(f"{flag} {value}; accepted: up to {MAX_POOL}")
         if not 0 <= self.watermark < 1:
             raise UsageError(
                 f"--watermark {self.watermark:g}; accepted: 0 or more and less than 1, a share of the pool"

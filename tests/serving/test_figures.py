@@ -17,7 +17,7 @@ from pagesim.sim.serving.figures import Waited, figures
 from pagesim.sim.serving.latency import intervals
 from pagesim.sim.serving.server import serve
 from pagesim.sim.serving.slo import parse_slo
-from pagesim.sim.serving.steptime import ConstantStep
+from pagesim.sim.serving.steptime import ConstantStep, LinearStep
 from pagesim.sim.trace import Trace
 
 # Worked example 1 of the recordings' format, in steps of 2 s, with a fourth request that can never be served.
@@ -67,6 +67,23 @@ def test_figures_of_the_worked_example(log):
     assert f.pool["used"] + f.pool["reserved"] + f.pool["internal"] + f.pool["free"] == pytest.approx(1)
     assert (f.pool["running"], f.pool["waiting"]) == (pytest.approx(21 / 10), pytest.approx(2 / 10))
     assert (f.running_peak, f.waiting_peak) == (3, 1)
+
+
+@pytest.mark.parametrize("rules", [{}, {"long_prefill_threshold": 3}])
+def test_what_computing_again_takes_is_by_token_and_by_pair(rules):
+    """Whatever the chunks: token k of those that are computed again attends to k, itself among them."""
+    steps = {
+        "tokens": LinearStep(1, 1 / 64, 0, 0),
+        "pairs": LinearStep(1, 0, 1 / 64, 0),
+        "none": LinearStep(1, 0, 0, 1 / 64),
+    }
+    log = {name: serve(TRACE, replace(CONFIG, **rules), step) for name, step in steps.items()}
+    again = {name: figures(log[name]).recomputed_tokens for name in steps}
+    took_s = {name: figures(log[name]).recomputing_s for name in steps}
+    assert all(len(log[name].preemptions) == 1 for name in steps) and min(again.values()) > 6
+    assert took_s["tokens"] == pytest.approx(again["tokens"] / 64)
+    assert took_s["pairs"] == pytest.approx(again["pairs"] * (again["pairs"] + 1) / 2 / 64)
+    assert took_s["none"] == 0
 
 
 def test_goodput_of_the_worked_example(log):
@@ -139,6 +156,15 @@ def test_who_comes_while_like_steps_are_leapt_over_waits_too(rules, reason, ends
     assert set(f.waited.values()) == {Waited(0, 0)}
     assert f.queueing_s.max == ends_s - 10.5
     assert f.pool["waiting"] * f.span_s == pytest.approx(ends_s - 11)
+
+
+@pytest.mark.parametrize(("seats", "reason"), [(4, "token budget"), (1, "max_num_seqs")])
+def test_a_prompt_that_takes_the_whole_budget_is_waited_for(seats, reason):
+    """Eight tokens in two steps of four; the other comes in with the third. With one seat that is the reason."""
+    trace = Trace(np.zeros(2), np.array([8, 4]), np.array([1, 1]))
+    f = figures(serve(trace, ServingConfig(token_budget=4, max_num_seqs=seats), ConstantStep(1.0)))
+    assert f.waited.pop(reason) == Waited(2, 1)
+    assert set(f.waited.values()) == {Waited(0, 0)}
 
 
 @settings(max_examples=100, deadline=None)

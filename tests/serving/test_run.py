@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from pagesim.sim.allocators import Pool, allocator_class
 from pagesim.sim.config import PoolConfig, QueueConfig, RunConfig, WorkloadConfig
 from pagesim.sim.errors import UsageError
+from pagesim.sim.length_pairs import Moments
 from pagesim.sim.serving.config import ServingConfig
+from pagesim.sim.serving.distribution import Distribution
+from pagesim.sim.serving.load import full_batch
 from pagesim.sim.serving.result import ServingResult
 from pagesim.sim.serving.run import serve_all
 from pagesim.sim.serving.server import serve
-from pagesim.sim.serving.steptime import ConstantStep
+from pagesim.sim.serving.steptime import ConstantStep, LinearStep
 from pagesim.sim.serving.timeline import Timeline
 from pagesim.sim.trace import Trace
 
@@ -67,6 +70,46 @@ def test_the_literature_in_order(high):
     assert paged.goodput_per_s.mean > exact.goodput_per_s.mean > reservation.goodput_per_s.mean
 
 
+def test_a_result_is_what_its_replications_say():
+    """Sums of counts, means of shares, the greatest of peaks, and percentiles of all requests together."""
+    host = {"preempt": "swap", "host_blocks": 20, "host_bandwidth_bytes_per_s": 1e9, "bytes_per_token": 12288}
+    made = config("1.4", {"prefix_caching": True, **host}, allocators=("paged", "reservation"))
+    runs = serve_all(made)
+    result = ServingResult.of(made, runs).allocators
+    for name, a in result.items():
+        each = [one.figures for one in runs.served[name]]
+        assert a.occupied.mean == pytest.approx(sum(1 - one.pool["free"] for one in each) / 2)
+        assert a.running_peak == max(one.running_peak for one in each)
+        assert a.waiting_peak == max(one.waiting_peak for one in each)
+        for reason, waited in a.waited.items():
+            assert waited.heads == sum(one.waited[reason].heads for one in each)
+            assert waited.share.mean == pytest.approx(sum(one.waited[reason].time_s / one.span_s for one in each) / 2)
+        assert a.waited["no blocks"].heads > max(one.waited["no blocks"].heads for one in each) > 0
+        assert a.e2e_s.max == pytest.approx(max(one.e2e_s.max for one in each))
+        for which in ("ttft_s", "tpot_s", "e2e_s"):
+            values = np.sort(np.concatenate([getattr(one, which) for one in runs.served[name]]))
+            wanted = Distribution.of(values, 0)
+            drawn = a.percentiles[which]
+            assert (drawn[50], drawn[90], drawn[99], drawn[100]) == pytest.approx(
+                (wanted.p50, wanted.p90, wanted.p99, wanted.max)
+            )
+            assert drawn[0] == pytest.approx(values[0]) and len(drawn) == 101
+            sums = [getattr(one, which).mean * getattr(one, which).count for one in each]
+            assert values.sum() == pytest.approx(sum(sums))
+    paged = [one.figures for one in runs.served["paged"]]
+    asked = [one.prefix["prefix_queries_first"] + one.prefix["prefix_queries_return"] for one in paged]
+    found = [one.prefix["prefix_hits_first"] + one.prefix["prefix_hits_return"] for one in paged]
+    assert min(found) > 0 and paged[0].prefix["prefix_hits_return"] > 0
+    share = sum(hits / queries for hits, queries in zip(found, asked, strict=True)) / 2
+    assert result["paged"].prefix_hit_share.mean == pytest.approx(share)
+    swaps = [one.what_ifs.swap for one in paged]
+    assert result["paged"].what_ifs["swap"]["swapped"] == sum(one.swapped for one in swaps) > 0
+    assert result["paged"].what_ifs["swap"]["peak_host_blocks"] == max(one.peak_host_blocks for one in swaps) <= 20
+    preemptions = [sum(one.preemptions) for one in runs.served["paged"]]
+    assert preemptions == [one.preemptions for one in paged]
+    assert sum(result["paged"].series.preemptions) * 2 == pytest.approx(sum(preemptions))
+
+
 def test_a_load_of_one_is_what_a_full_batch_finishes():
     many = {"num_runs": 1, "workload": WorkloadConfig(num_requests=4000), "allocators": ("paged",)}
     under, over = run("0.7", **many), run("1.3", **many)
@@ -74,6 +117,29 @@ def test_a_load_of_one_is_what_a_full_batch_finishes():
     assert over.allocators["paged"].waiting_mean.mean > 200
     finished = over.allocators["paged"].requests_per_s.mean
     assert finished == pytest.approx(over.trace.rate_per_s / 1.3, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("rules", "slots_each", "sequences"),
+    [
+        ({}, None, 40),  # of 5,008 slots, 125 in the mean: a prompt of 100 and half of 50 outputs
+        ({}, 500, 10),
+        ({"max_num_seqs": 30}, None, 30),
+        ({"token_budget": 60}, None, 20),  # each of them brings two tokens of a prompt for each output
+    ],
+)
+def test_a_full_batch_by_hand(rules, slots_each, sequences):
+    m = Moments(p=100, o=50, pp=100**2, po=100 * 50, oo=50**2, share=1)
+    pool = ServingConfig(**{"num_blocks": 314, "max_model_len": 500, **rules})
+    batch = full_batch(pool, LinearStep(1, 1e-3, 1e-6, 1e-2), m, slots_each)
+    come = sequences / 50
+    tokens, pairs = round(sequences + come * 100), round(come * 100 * 101 / 2)
+    assert batch.sequences == sequences
+    assert batch.step_s == pytest.approx(
+        1 + 1e-3 * tokens + 1e-6 * (pairs + 2 * sequences * 125) + 1e-2 * round(sequences + come)
+    )
+    assert batch.mean_residence_s == pytest.approx(50 * batch.step_s)
+    assert batch.rate_per_s == pytest.approx(sequences / 50 / batch.step_s)
 
 
 def test_load_by_reservations():
@@ -113,6 +179,24 @@ def test_a_result_loads_back_equal(high, tmp_path):
     file.write_text(file.read_text().replace(ServingResult.SCHEMA, "pagesim.serve/0"))
     with pytest.raises(UsageError, match=r"accepted: pagesim\.serve/1"):
         ServingResult.load(file)
+
+
+def test_series_are_of_the_whole_time_of_all_allocators():
+    """Worked example 1 of the recordings' format in steps of 2 s: C goes at 8 s; one by one all take longer."""
+    trace = Trace(np.array([0.0, 0.0, 2.0]), np.array([5, 9, 6]), np.array([8, 6, 7]))
+    rules = ServingConfig(num_blocks=9, block_size=4, token_budget=16, max_num_seqs=4, max_model_len=32)
+    made = RunConfig(
+        load=None, trace="given", num_runs=1, allocators=("paged", "reservation"), max_model_len=32,
+        pool=PoolConfig(tokens=36, block_size=4), on_full="queue", queue=QueueConfig(rules, "constant:2"),
+    )  # fmt: skip
+    runs = serve_all(made, trace)
+    result = ServingResult.of(made, runs).allocators
+    assert [round(runs.served[name][0].figures.span_s) for name in result] == [42, 20]
+    for a in result.values():
+        assert (len(a.series.end_s), a.series.end_s[-1]) == (200, 42)
+    preempted = np.flatnonzero(result["paged"].series.preemptions)
+    assert len(preempted) == 1 and result["paged"].series.end_s[preempted[0]] == pytest.approx(8 + 0.21, abs=0.21)
+    assert result["paged"].series.running[-1] == 0 and result["reservation"].series.running[-1] == 1
 
 
 def test_warm_up_leaves_the_beginning_out():

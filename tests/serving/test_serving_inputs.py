@@ -45,6 +45,8 @@ SWAP = {"preempt": "swap", "host_blocks": 64, "host_bandwidth_bytes_per_s": 25e9
         ({**SWAP, "host_bandwidth_bytes_per_s": 0.0}, "--host-bandwidth, bytes/s, 0; accepted: more than 0"),
         ({**SWAP, "allocator": "buddy"}, "--preempt swap with --allocator buddy"),
         ({"fork": "cow", "prefix_caching": True}, "--fork cow with --prefix-caching"),
+        ({"num_blocks": 2**70}, "--num-blocks 1180591620717411303424; accepted: up to 1099511627776"),
+        ({"block_size": 2**70}, "--block-size 1180591620717411303424; accepted: up to"),
         ({"fork": "cow", "allocator": "buddy"}, "--fork cow with --allocator buddy"),
     ],
 )
