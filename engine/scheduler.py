@@ -149,11 +149,10 @@ class Scheduler:
                     budget += chunks.pop(victim.id).num_tokens
                     index -= 1
                 if victim is sequence:
-                    break
-            else:
-                chunks[sequence.id] = Chunk(sequence, start, num_tokens, stop == known)
-                budget -= num_tokens
-                index += 1
+                    return budget  # vLLM's walk ends here, though one behind may need no block
+            chunks[sequence.id] = Chunk(sequence, start, num_tokens, stop == known)
+            budget -= num_tokens
+            index += 1
         return budget
 
     def _admit_waiting(self, budget: int, chunks: dict[str, Chunk], admitted: list[tuple[Sequence, int]]) -> int:

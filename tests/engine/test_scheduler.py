@@ -142,6 +142,18 @@ def test_by_priority_the_least_important_goes_and_may_already_have_had_its_token
     assert tokens(step) == {"urgent": 1, "other": 1} and step.scheduled_tokens == 2 and step.running == 2
 
 
+def test_by_priority_a_requester_that_goes_itself_ends_the_walk() -> None:
+    engine = scheduler(num_blocks=5, policy="priority")
+    add(engine, sequence("late", 7, 8, priority=1))
+    turn(engine)
+    add(engine, sequence("urgent", 5, 8, priority=0))
+    assert tokens(turn(engine)[0]) == {"late": 1, "urgent": 5}
+    step, _ = turn(engine)
+    assert [each.id for each in step.preempted] == ["late"]
+    assert tokens(step) == {} and step.running == 1  # urgent, behind it, needs no block and gets nothing either
+    assert tokens(turn(engine)[0]) == {"urgent": 1}
+
+
 def test_blocks_that_were_scheduled_and_then_not_computed_cannot_be_found() -> None:
     engine = scheduler(
         num_blocks=8, policy="priority", prefix_caching=True, long_prefill_threshold=8, reserve_full_isl=False
