@@ -17,7 +17,7 @@ class ContiguousPool:
     shared_tokens = cached = at_stake = 0
 
     def __init__(self, allocator: AnyAllocator, final_tokens: Sequence[int]) -> None:
-        """`final_tokens`, by row: prompt and answer. Only an allocator that is an oracle is told."""
+        """`final_tokens`, by row: what a request will ask for in all. Only an allocator that is an oracle is told."""
         self._allocator, self._final = allocator, final_tokens
         self.free = allocator.free_tokens
 

@@ -16,7 +16,8 @@ class Requests:
 
     `known`: tokens to compute before the next output can be sampled: the prompt, and after a preemption the outputs so
     far. `last_pass`: tokens computed when the last output is sampled; that one never gets a slot. `seen`: the most
-    tokens that were ever computed, kept only for those that were preempted. `final`: prompt and answer together.
+    tokens that were ever computed, kept only for those that were preempted. `final`: prompt and answer together,
+    as the baselines of the PagedAttention paper count what they make room for.
     """
 
     def __init__(self, trace: Trace, config: ServingConfig, priority: Sequence[int] | None, longest: int) -> None:

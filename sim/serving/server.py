@@ -9,6 +9,7 @@ import simpy
 from simpy.events import NORMAL
 
 from pagesim.sim.allocators import AnyAllocator, Pool, allocator_class
+from pagesim.sim.allocators.exact_fit import ExactFit
 from pagesim.sim.errors import UsageError
 from pagesim.sim.serving.audit import Audit
 from pagesim.sim.serving.chains import HashChains
@@ -74,7 +75,7 @@ def serve(
         forks = ForkingPool(config.usable_blocks, config.block_size, requests, running, n)
     pool: BlockPool
     if allocator is not None:
-        pool = ContiguousPool(allocator, requests.final)
+        pool = ContiguousPool(allocator, requests.last_pass if isinstance(allocator, ExactFit) else requests.final)
     else:
         pool = forks or _block_pool(trace, config, requests, running)
     scheduler = Scheduler(config, requests, running, _waiting(requests, config, forks), pool, record, host, forks)
