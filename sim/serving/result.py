@@ -235,6 +235,6 @@ def _percentiles(runs: Sequence[Served], name: str) -> list[float]:
     values = np.sort(np.concatenate([getattr(run, name) for run in runs]))
     if not len(values):
         return []
-    places = np.maximum(np.ceil(np.arange(101) / 100 * len(values)).astype(np.int64) - 1, 0)
+    places = np.maximum(-(-np.arange(101) * len(values) // 100) - 1, 0)
     percentiles: list[float] = values[places].tolist()
     return percentiles

@@ -94,7 +94,13 @@ def test_goodput_of_the_worked_example(log):
     assert goodput("ttft<2s,tpot<2s") == pytest.approx(2 / 20)
     assert goodput("ttft<2000ms, tpot<3s") == pytest.approx(3 / 20)
     assert goodput("e2e<17s") == pytest.approx(2 / 20)
-    assert goodput("ttft<1.9s") == 0
+    assert goodput("ttft<1.9s") == goodput("tpot<1.9s") == 0
+    assert goodput("tpot<2.6s") == pytest.approx(2 / 20)  # C has 16 s for 6 intervals, 7 tokens
+
+
+def test_who_has_one_output_keeps_any_objective_for_further_ones():
+    log = serve(Trace(np.zeros(1), np.array([4]), np.array([1])), CONFIG, ConstantStep(2.0))
+    assert figures(log, parse_slo("tpot<1ms")).goodput_per_s == 1 / 2
 
 
 @pytest.mark.parametrize(
@@ -112,6 +118,8 @@ def test_figures_after_a_warm_up(log):
     assert f.output_tokens_per_s == pytest.approx(21 / 16)
     assert f.goodput_per_s == pytest.approx(2 / 16)
     assert (f.ttft_s.count, f.itl_s.count) == (0, 18 - 2)
+    assert f.itl_s.max == 6  # C's, from 8 s to 14 s
+    assert (figures(log, since_s=15.0).itl_s.count, figures(log, since_s=15.0).itl_s.max) == (2, 2)
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.integers(0, 4)), max_size=30))
@@ -169,11 +177,13 @@ def test_a_prompt_that_takes_the_whole_budget_is_waited_for(seats, reason):
 
 @settings(max_examples=100, deadline=None)
 @given(cases())
-def test_who_waits_is_as_the_judge_sees_it(case):
+def test_who_waits_and_who_must_go_is_as_the_judge_sees_it(case):
     trace, config, step_time, priority = case
     rows = Stepper(trace, config, step_time, priority).run().rows
     f = figures(serve(trace, config, step_time, priority))
     assert f.waiting_peak == max((row["waiting"] for row in rows), default=0)
+    gone = [request for row in rows for request in row["preempted"]]
+    assert (f.preemptions, f.preempted_requests) == (len(gone), len(set(gone)))
     if isinstance(step_time, ConstantStep) and config.preempt == "recompute":
         waits = sum(row["waiting"] > 0 for row in rows)
         assert sum(one.time_s for one in f.waited.values()) == pytest.approx(waits * step_time.step_s)

@@ -73,7 +73,8 @@ def test_the_literature_in_order(high):
 def test_a_result_is_what_its_replications_say():
     """Sums of counts, means of shares, the greatest of peaks, and percentiles of all requests together."""
     host = {"preempt": "swap", "host_blocks": 20, "host_bandwidth_bytes_per_s": 1e9, "bytes_per_token": 12288}
-    made = config("1.4", {"prefix_caching": True, **host}, allocators=("paged", "reservation"))
+    many = WorkloadConfig(num_requests=333)
+    made = config("1.4", {"prefix_caching": True, **host}, allocators=("paged", "reservation"), workload=many)
     runs = serve_all(made)
     result = ServingResult.of(made, runs).allocators
     for name, a in result.items():
@@ -94,6 +95,7 @@ def test_a_result_is_what_its_replications_say():
                 (wanted.p50, wanted.p90, wanted.p99, wanted.max)
             )
             assert drawn[0] == pytest.approx(values[0]) and len(drawn) == 101
+            assert drawn[33] == pytest.approx(values[-(-33 * len(values) // 100) - 1])
             sums = [getattr(one, which).mean * getattr(one, which).count for one in each]
             assert values.sum() == pytest.approx(sum(sums))
     paged = [one.figures for one in runs.served["paged"]]
