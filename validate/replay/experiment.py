@@ -112,5 +112,6 @@ def check_comparable(config: ServingConfig) -> None:
     kind, _, fit = config.allocator.partition(":")
     fits = ("", "first", "best", "next", "worst")
     if config.allocator not in (PAGED, "reservation") and not (kind == "exact-fit" and fit in fits):
-        raise UsageError(f"--allocator {config.allocator} cannot be replayed, the engine has none; accepted: {BOTH_HAVE}")
-
+        raise UsageError(
+            f"--allocator {config.allocator} cannot be replayed, the engine has none; accepted: {BOTH_HAVE}"
+        )

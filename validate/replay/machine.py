@@ -60,5 +60,9 @@ def scheduler_alone(experiment: Experiment) -> Machine:
         return {each.id: prompts.output(int(each.id), len(each.tokens)) for each in who}
 
     return Machine(
-        Scheduler(config, cache, longest), experiment, prompts, lambda row: Lengths(int(samples.output_tokens[row])), compute
+        Scheduler(config, cache, longest),
+        experiment,
+        prompts,
+        lambda row: Lengths(int(samples.output_tokens[row])),
+        compute,
     )
