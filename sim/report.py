@@ -47,7 +47,7 @@ def write_report(
         shown=shown,
         allocators=described(list(result.allocators)),
         columns=list(result.allocators),
-        figures=[(panel.title, panel.caption, _json(panel.figure)) for panel in panels],
+        figures=[(panel.title, panel.caption, figure_json(panel.figure)) for panel in panels],
         setting=setting(result.config, result.pool, result.trace),
         command=command,
         sha256=result.trace.sha256,
@@ -103,7 +103,8 @@ def run_panels(result: RunResult) -> list[Panel]:
     return panels
 
 
-def _json(figure: go.Figure) -> Markup:
+def figure_json(figure: go.Figure) -> Markup:
+    """A figure as a page's script has it."""
     figure.update_layout(template="plotly_white", font={"size": 13})
     text = json.dumps(json.loads(plotly.io.to_json(figure)), sort_keys=True)
     return Markup(text.replace("<", "\\u003c"))  # no name in it can end the script

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from pagesim.engine.load_tokens import private_tokens, shared_tokens
+from pagesim.engine.sampling import uniform
 from pagesim.sim.trace import Trace
 
 
 class Prompts:
-    """Token ids, by row of a trace. Token j of a prompt is a function of its hash id there and the place within it.
+    """Token ids, by row of `trace`. Token j of a prompt is a function of its hash id there and the place within it.
 
     Without a vocabulary ids and places are written out as numbers, so that no two tokens are equal by chance. With one
-    they are hashed into it: two different texts then agree in a token once in `vocab_size` times, in a whole block
-    of them practically never.
+    they are hashed into it: two different texts then agree in one token once in `vocab_size` times, and in a whole
+    block of them practically never.
     """
 
     def __init__(self, trace: Trace, vocab_size: int | None = None) -> None:
@@ -35,7 +36,9 @@ class Prompts:
         return tokens
 
     def output(self, row: int, position: int) -> int:
-        """A made-up token of an answer, unlike any other: it is negative, and no prompt has such."""
+        """A made-up token of an answer, which nobody else's is: without a vocabulary a negative number."""
+        if self._vocab is not None:
+            return int(uniform(row, position) * self._vocab)
         return -1 - (row * 2**40 + position)
 
     def _private(self, row: int, size: int) -> list[int]:
