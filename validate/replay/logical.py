@@ -76,12 +76,14 @@ def replay_logically(experiment: Experiment, on_progress: OnProgress = lambda re
     if found.divergence is None or found.simulated is None:
         return found
     number = found.divergence.number
-    states = {
-        "simulator_state": _unless_broken(lambda: _simulated_state(found.simulated, number)),
-        "engine_state": _unless_broken(lambda: _engine_state(experiment, found.simulated, number)),
-    }
-    known = {side: state for side, state in states.items() if not isinstance(state, str)}
-    return replace(found, divergence=replace(found.divergence, **known))
+    ours = _unless_broken(lambda: _simulated_state(found.simulated, number))
+    theirs = _unless_broken(lambda: _engine_state(experiment, found.simulated, number))
+    divergence = replace(
+        found.divergence,
+        simulator_state=None if isinstance(ours, str) else ours,
+        engine_state=None if isinstance(theirs, str) else theirs,
+    )
+    return replace(found, divergence=divergence)
 
 
 def compare(

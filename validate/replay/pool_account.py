@@ -73,8 +73,8 @@ class PoolReader:
         admitted = {sequence.id for sequence, _ in step.admitted}
         for sequence, start, num_tokens, _ in step.chunks:
             if is_paged:  # a block is given out when its first slot is to be written
-                first = [p for p in range(-(-start // size) * size, start + num_tokens, size)]
-                slots += [self._cache.slots(sequence, p, p + size) for p in first]
+                firsts = range(-(-start // size) * size, start + num_tokens, size)
+                slots += [self._cache.slots(sequence, first, first + size) for first in firsts]
             elif sequence.id in admitted:
                 slots.append(self._owned(sequence))
         if slots:

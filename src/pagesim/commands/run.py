@@ -85,7 +85,7 @@ def run(
 ) -> None:
     """Put several allocators through the same trace and say what each one wastes and refuses."""
     if scenario is not None:
-        _refuse_beside_scenario(context)
+        refuse_beside_scenario(context, {"steps": "--steps", "as_json": "--json"})
         run_scenario(scenario, steps, as_json)
         return
     rules: dict[str, Any] = {
@@ -150,12 +150,15 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _refuse_beside_scenario(context: typer.Context) -> None:
+def refuse_beside_scenario(context: typer.Context, accepted: dict[str, str]) -> None:
+    """Raise UsageError if an option was given that is not among `accepted`, parameter to flag."""
     for name in context.params:
         source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE" and name not in ("scenario", "steps", "as_json"):
+        if source is not None and source.name == "COMMANDLINE" and name not in ("scenario", *accepted):
+            *others, last = accepted.values()
             raise UsageError(
-                f"{_flag(name)} and --scenario, which brings requests, pool and rules; accepted: --steps and --json"
+                f"{_flag(name)} and --scenario, which brings requests, pool and rules; "
+                f"accepted: {', '.join(others)} and {last}"
             )
 
 

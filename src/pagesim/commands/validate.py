@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pagesim.commands.validate_replay import replay
+
 if TYPE_CHECKING:
     from pagesim.validate.note.row import NoteRow
 
@@ -19,6 +21,9 @@ app = typer.Typer(
 @app.callback()
 def _group() -> None:
     pass
+
+
+app.command()(replay)
 
 
 @app.command()
