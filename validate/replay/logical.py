@@ -124,7 +124,7 @@ def _unless_broken(run: Callable[[], T]) -> T | str:
     """What `run` gives, or in a line which invariant of its own it broke, and where."""
     try:
         return run()
-    except (AssertionError, ArithmeticError, LookupError, ValueError) as error:
+    except (AssertionError, ArithmeticError, LookupError, RuntimeError, ValueError) as error:
         line = str(error).partition("\n")[0]
         *_, last = walk_tb(error.__traceback__)
         place = f"{Path(last[0].f_code.co_filename).name}:{last[1]}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pagesim.engine.engine import Engine
 
 MOST_SAMPLES = 200
+SMALL_BYTES = 2**24  # of weights: matrices so small are not worth handing to several threads
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,9 +70,24 @@ def replay_physically(
             samples.append(PoolSample(step.number, start_s, expected.account(step.number), account, torn, misplaced))
 
     machine = with_model(experiment, engine)
-    logical = compare(experiment, simulated, machine, reader.wipe, read, on_progress)
+    with _few_threads(engine):
+        logical = compare(experiment, simulated, machine, reader.wipe, read, on_progress)
     config = engine.config
     return Physical(config.model, config.device, engine.account.num_blocks, logical, tuple(samples))
+
+
+@contextmanager
+def _few_threads(engine: Engine) -> Iterator[None]:
+    """One thread for a small model: more wait for each other, on a busy machine nearly always."""
+    import torch
+
+    before = torch.get_num_threads()
+    if engine.account.weights_bytes < SMALL_BYTES:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class _Expected:

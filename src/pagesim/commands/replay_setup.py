@@ -83,7 +83,7 @@ class Wish:
         own = pool.for_engine()
         if own and machine is None:
             raise UsageError("a pool in bytes without a model, whose tokens have a size; accepted: --num-blocks")
-        wanted = ServingConfig(num_blocks=pool.num_blocks or NUM_BLOCKS, **rules)
+        wanted = ServingConfig(num_blocks=NUM_BLOCKS if pool.num_blocks is None else pool.num_blocks, **rules)
         check_comparable(wanted)
         given = None if self.trace is None else self._read(self.trace)
         wanted, engine = _start(wanted, machine, own)

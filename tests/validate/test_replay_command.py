@@ -1,0 +1,126 @@
+"""`pagesim validate replay` as a person calls it: exit status, table, JSON, page."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from replayed import OURS
+
+from pagesim import cli
+from pagesim.sim.serving.pool import CountingPool
+
+SCHEDULE = {
+    "agrees", "steps", "steps_that_agree", "findings", "divergence", "rejected", "not_offered", "totals",
+}  # fmt: skip
+
+
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *given: object) -> tuple[Any, str, str]:
+    monkeypatch.setattr(sys, "argv", ["pagesim", "validate", "replay", *map(str, given)])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    return stopped.value.code or 0, *capsys.readouterr()
+
+
+@pytest.fixture
+def replay(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    monkeypatch.chdir(tmp_path)
+    return lambda *given: call(monkeypatch, capsys, *given)
+
+
+@pytest.mark.parametrize("allocator", ["paged", "reservation", "exact-fit:best"])
+def test_a_load_without_a_model(replay: Any, allocator: str) -> None:
+    status, out, _ = replay("--load", "high", "--requests", 60, "--allocator", allocator, "--no-model", "--json")
+    document = json.loads(out)
+    assert status == 0 and document["schema"] == "pagesim.replay/1" and document["agrees"]
+    assert document["logical"].keys() == SCHEDULE and document["logical"]["findings"] == []
+    assert document["requests"] == 60 and document["rules"]["allocator"] == allocator
+    assert document["physical"] is None and document["time"] is None
+    assert document["blocks_used_unit"] == ("blocks" if allocator == "paged" else "slots")
+
+
+def test_the_table_and_the_page(replay: Any, tmp_path: Path) -> None:
+    status, out, _ = replay("--load", "high", "--requests", 60, "--no-model")
+    assert status == 0 and "They agree in every one of" in out and "report: pagesim-replay.html" in out
+    assert "No model ran: the pool was not read" in out
+    page = (tmp_path / "pagesim-replay.html").read_text()
+    assert "Plotly.newPlot" in page and "pagesim validate replay --load high" in page and "The two schedules" in page
+    assert '<script src="http' not in page
+
+
+def test_with_a_model(replay: Any, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="the engine's model needs torch, an extra")
+    options = ("--requests", 15, "--kv-bytes", "1MiB", "--max-model-len", 256, "--lengths", "fixed:60")
+    status, out, _ = replay(*options, "--json", "--html", "page.html")
+    document = json.loads(out)
+    physical = document["physical"]
+    assert status == 0 and physical["num_blocks"] == document["rules"]["num_blocks"] == 64
+    assert physical["logical"].keys() == SCHEDULE and all(sample["agrees"] for sample in physical["samples"])
+    assert "The pool, as reckoned and as it is" in (tmp_path / "page.html").read_text()
+    status, out, _ = replay(*options, "--no-html")
+    assert status == 0 and "with random:tiny" in out and "slots of the pool, mean" in out
+
+
+def test_a_trace_and_scenarios(replay: Any, tmp_path: Path) -> None:
+    rows = [{"arrival_s": k / 4, "prompt_tokens": 20 + k, "output_tokens": 9} for k in range(30)]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for given in (
+        ("--trace", "own.jsonl", "--limit", 20),
+        ("--scenario", OURS / "storm_cached.json.gz"),
+        ("--scenario", "n8"),
+    ):
+        status, out, err = replay(*given, "--no-model", "--json")
+        assert status == 0, err
+        assert json.loads(out)["agrees"]
+
+
+def test_a_difference_is_exit_status_1_and_shown(replay: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = CountingPool.finish
+    monkeypatch.setattr(CountingPool, "finish", lambda self, row, computed: original(self, row, computed - self._size))
+    given = ("--scenario", OURS / "tiny_preempt.json.gz", "--no-model")
+    status, out, _ = replay(*given)
+    assert status == 1
+    assert "first divergence, step 6: blocks_used\n" in out
+    assert "agreed before step 5 at 5 s" in out and "computed: A 11, C 9" in out and "They differ" in out
+    status, out, _ = replay(*given, "--json")
+    divergence = json.loads(out)["logical"]["divergence"]
+    assert status == 1 and divergence["step"] == 6 and divergence["columns"] == ["blocks_used"]
+    assert (divergence["simulator"]["blocks_used"], divergence["engine"]["blocks_used"]) == (7, 6)
+    assert divergence["engine"]["admitted"] == [["C", 0]] and divergence["before"]["finished"] == ["B"]
+    assert divergence["states"] == {"simulator": [["A", 11], ["C", 9]], "engine": [["A", 11], ["C", 9]]}
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (("--allocator", "buddy"), "--allocator buddy cannot be replayed"),
+        (("--scenario", "nothing"), "--scenario nothing; accepted: starved"),
+        (("--scenario", "starved", "--seed", "1"), "--seed and --scenario"),
+        (("--kv-bytes", "1GiB"), "a pool in bytes without a model"),
+        (("--kv-bytes", "1GiB", "--num-blocks", "9"), "--num-blocks and --kv-bytes; accepted: one of"),
+        (("--num-blocks", "0"), "--num-blocks 0; accepted: 2 or more"),
+        (("--trace", "missing.jsonl"), "missing.jsonl"),
+        (("--trace", "missing.jsonl", "--requests", "3"), "--trace and --requests given"),
+        (("--html", "nowhere/page.html"), "there is no folder nowhere"),
+        (("--html", "a.html", "--no-html"), "--html and --no-html given"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_status_2(replay: Any, given: tuple[str, ...], line: str) -> None:
+    status, out, err = replay(*given, "--no-model")
+    assert status == 2 and out == ""
+    assert err.startswith("error: ") and err.count("\n") == 1 and line in err
+
+
+def test_the_scheduler_alone_needs_no_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "sys.argv = ['pagesim', 'validate', 'replay', '--no-model', '--requests', '20', '--json']\n"
+        "from pagesim import cli; cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["agrees"]
