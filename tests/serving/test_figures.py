@@ -189,6 +189,24 @@ def test_who_waits_and_who_must_go_is_as_the_judge_sees_it(case):
         assert sum(one.time_s for one in f.waited.values()) == pytest.approx(waits * step_time.step_s)
 
 
+def test_a_warm_up_that_ends_while_nothing_runs():
+    """4 slots of 16 for a step of 2 s, twice; from 50 s on only the second counts, and the time until it comes."""
+    trace = Trace(np.array([0.0, 100.0]), np.full(2, 4), np.full(2, 1))
+    log = serve(trace, replace(CONFIG, num_blocks=5), ConstantStep(2.0))
+    f = figures(log, since_s=50.0)
+    assert (f.requests, f.steps, f.span_s) == (1, 1, 52)
+    assert f.pool["used"] == pytest.approx(4 * 2 / 16 / 52)
+    assert f.pool["running"] == pytest.approx(2 / 52)
+
+
+def test_what_was_computed_again_before_the_warm_up_ended_is_in_no_figure():
+    log = serve(TRACE, CONFIG, LinearStep(1, 1 / 64, 0, 0))
+    again_s = log.segments["start_s"][np.searchsorted(log.first_steps, log.recomputing["step"][0])]
+    assert figures(log, since_s=again_s).recomputing_s == figures(log).recomputing_s > 0
+    later = figures(log, since_s=again_s + 0.5)
+    assert later.recomputing_s == later.recomputed_tokens == 0
+
+
 def test_who_was_rejected_before_the_warm_up_ended_is_missing_nowhere(log):
     f = figures(log, since_s=2.5)
     assert f.rejected == 0
