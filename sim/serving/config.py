@@ -126,8 +126,8 @@ class ServingConfig:
             )
         if self.evict == "fifo" and self.prefix_match_unit:
             raise UsageError(
-                f"--evict fifo with --prefix-match-unit {self.prefix_match_unit}: their order is not settled; accepted: "
-                "another rule, or whole blocks"
+                f"--evict fifo with --prefix-match-unit {self.prefix_match_unit}: known to go wrong in rare cases; "
+                "accepted: another rule, or whole blocks"
             )
         if self.evict != "lru" and not self.prefix_caching:
             raise UsageError(f"--evict {self.evict} without --prefix-caching: nothing is kept; accepted: both")
