@@ -67,22 +67,22 @@ class Calibration:
 
     def document(self, profile: Path) -> dict[str, Any]:
         """What `--json` prints; `profile`: where it was written."""
-        whole: dict[str, Any] = rounded(
-            {
-                "schema": SCHEMA,
-                "measured_on": self.measured_on,
-                "source": self.source,
-                "profile": str(profile),
-                "form": SPLIT_FORM,
-                "coefficients": asdict(self.step_time),
-                "fitted": asdict(self.fitted),
-                "held_out": asdict(self.held_out),
-                "held_out_at_one_price": asdict(self.one_price),
-                "groups": [asdict(group) for group in self.groups],
-                "noise": None if self.noise is None else asdict(self.noise),
-            }
-        )
+        whole: dict[str, Any] = rounded({"schema": SCHEMA, "profile": str(profile), **self.as_json()})
         return whole
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values by name."""
+        return {
+            "measured_on": self.measured_on,
+            "source": self.source,
+            "form": SPLIT_FORM,
+            "coefficients": asdict(self.step_time),
+            "fitted": asdict(self.fitted),
+            "held_out": asdict(self.held_out),
+            "held_out_at_one_price": asdict(self.one_price),
+            "groups": [asdict(group) for group in self.groups],
+            "noise": None if self.noise is None else asdict(self.noise),
+        }
 
     def _assumed(self) -> Iterator[str]:
         yield f"{self.source}. {MEDIAN}"
