@@ -16,6 +16,7 @@ from pagesim import __version__
 from pagesim.commands import (
     bench,
     bench_engine,
+    calibrate,
     capacity,
     generate,
     kernel,
@@ -47,6 +48,7 @@ app.add_typer(kernel.app, name="kernel")
 app.add_typer(validate.app, name="validate")
 app.command("capacity")(capacity.capacity)
 app.command("run")(run.run)
+app.command("calibrate")(calibrate.calibrate)
 app.command("generate")(generate.generate)
 app.command("serve")(serve.serve)
 
