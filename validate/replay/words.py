@@ -88,7 +88,7 @@ def _schedule(part: Logical, name: str) -> list[list[str]]:
     ours = None if part.simulated is None else part.simulated.replay
     rows = [[name, "", "", _yes(part.agrees)]]
     for label, of in _figures(part.experiment.unit).items():
-        cells = [NONE if log is None else f"{of(log):,}" for log in (ours, part.engine)]
+        cells = [NONE if log is None else f"{of(log):,}" for log in (ours, part.other)]
         rows.append([label, *cells, _yes(cells[0] == cells[1] != NONE)])
     rows.append(["  steps that agree", "", f"{part.steps_that_agree:,}", ""])
     return rows
@@ -118,10 +118,10 @@ def _pool(physical: Physical) -> list[list[str]]:
 
 def _divergence(found: Divergence, names: Sequence[str]) -> list[str]:
     lines = [f"first divergence, step {found.number}: {', '.join(found.columns)}"]
-    for side, step in (("agreed before", found.before), ("simulator", found.simulator), ("engine", found.engine)):
+    for side, step in (("agreed before", found.before), ("simulator", found.simulator), (found.side, found.other)):
         if step is not None or side != "agreed before":
             lines.append(f"  {side:14}{'has ended' if step is None else _step(step, names)}")
-    for side, state in (("simulator", found.simulator_state), ("engine", found.engine_state)):
+    for side, state in (("simulator", found.simulator_state), (found.side, found.other_state)):
         if state is not None:
             lines.append(f"  {side:14}{_state(state, names, _first_difference(found))}")
     return lines
@@ -150,7 +150,7 @@ def _state(state: State, names: Sequence[str], start: int) -> str:
 
 
 def _first_difference(found: Divergence) -> int:
-    ours, theirs = found.simulator_state or (), found.engine_state or ()
+    ours, theirs = found.simulator_state or (), found.other_state or ()
     return next(
         (k for k, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), min(len(ours), len(theirs))
     )
