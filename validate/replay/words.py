@@ -22,9 +22,9 @@ LEGEND = (
 
 def table(result: ReplayResult) -> list[list[str]]:
     """What was compared, the simulator's, the engine's, and whether they agree; the first line is the head."""
-    rows = [["", "simulator", "engine", "agrees"], *_schedule(result.logical, "scheduler alone")]
+    rows = [["", "simulator", "engine", "agrees"], *schedule(result.logical, "scheduler alone")]
     if result.physical is not None:
-        rows += _schedule(result.physical.logical, f"with {result.physical.model}")
+        rows += schedule(result.physical.logical, f"with {result.physical.model}")
         rows += _pool(result.physical)
     return rows
 
@@ -62,7 +62,7 @@ def divergence(result: ReplayResult) -> list[str]:
     parts = [result.logical] if result.physical is None else [result.logical, result.physical.logical]
     for part in parts:
         if part.divergence is not None:
-            return _divergence(part.divergence, result.experiment.names)
+            return parting(part.divergence, result.experiment.names)
     return []
 
 
@@ -84,7 +84,8 @@ def _of(physical: Physical | None) -> Logical:
     return physical.logical
 
 
-def _schedule(part: Logical, name: str) -> list[list[str]]:
+def schedule(part: Logical, name: str) -> list[list[str]]:
+    """The lines of one comparison of two schedules, in the columns of `table`."""
     ours = None if part.simulated is None else part.simulated.replay
     rows = [[name, "", "", _yes(part.agrees)]]
     for label, of in _figures(part.experiment.unit).items():
@@ -116,7 +117,8 @@ def _pool(physical: Physical) -> list[list[str]]:
     return [*rows, ["  accounts read", "", f"{len(samples):,}", ""]]
 
 
-def _divergence(found: Divergence, names: Sequence[str]) -> list[str]:
+def parting(found: Divergence, names: Sequence[str]) -> list[str]:
+    """A divergence with both sides' state, line by line."""
     lines = [f"first divergence, step {found.number}: {', '.join(found.columns)}"]
     for side, step in (("agreed before", found.before), ("simulator", found.simulator), (found.side, found.other)):
         if step is not None or side != "agreed before":
