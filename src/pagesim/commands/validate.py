@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pagesim.commands.validate_replay import replay
+from pagesim.commands.validate_vllm import vllm
 
 if TYPE_CHECKING:
     from pagesim.validate.note.row import NoteRow
@@ -24,6 +25,7 @@ def _group() -> None:
 
 
 app.command()(replay)
+app.command()(vllm)
 
 
 @app.command()
