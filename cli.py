@@ -17,6 +17,7 @@ from pagesim.commands import (
     bench,
     bench_engine,
     capacity,
+    doctor,
     generate,
     kernel,
     run,
@@ -47,6 +48,7 @@ app.add_typer(kernel.app, name="kernel")
 app.add_typer(validate.app, name="validate")
 app.command("capacity")(capacity.capacity)
 app.command("run")(run.run)
+app.command("doctor")(doctor.doctor)
 app.command("generate")(generate.generate)
 app.command("serve")(serve.serve)
 
