@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pagesim.commands.validate_capacity import capacity
 from pagesim.commands.validate_replay import replay
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def _group() -> None:
 
 
 app.command()(replay)
+app.command()(capacity)
 
 
 @app.command()
