@@ -19,8 +19,8 @@ ROUND_SMALL = 512
 class Grain:
     """`each_bytes`: at most so much more for each buffer. `once_bytes`: at most so much beside all of them together.
 
-    `model_bytes`: at most so much beside the weights, once they are loaded; `block_bytes`: in an engine's books, at most
-    so much for each block.
+    `model_bytes`: at most so much beside the weights, once they are loaded; `block_bytes`: at most so much for each
+    block in the books of an engine.
     """
 
     each_bytes: int
