@@ -18,6 +18,7 @@ from pagesim.commands import (
     bench_engine,
     calibrate,
     capacity,
+    doctor,
     generate,
     kernel,
     run,
@@ -49,6 +50,7 @@ app.add_typer(validate.app, name="validate")
 app.command("capacity")(capacity.capacity)
 app.command("run")(run.run)
 app.command("calibrate")(calibrate.calibrate)
+app.command("doctor")(doctor.doctor)
 app.command("generate")(generate.generate)
 app.command("serve")(serve.serve)
 
