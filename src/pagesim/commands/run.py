@@ -107,6 +107,11 @@ def run(
     }  # fmt: skip
     if trace is not None and (said := [name for name, value in drawn.items() if value != getattr(DRAWN, name)]):
         raise UsageError(f"--trace and {_flag(said[0])} given; accepted: one of the two")
+    read = reading.read_options(
+        on_bad_row, zero_output, unsorted, duplicates, jitter, jitter_seed, hash_block_tokens, start, limit
+    )
+    if trace is None:
+        reading.refuse_unread(read)
     limits = {"max_num_batched_tokens": token_budget, "max_num_seqs": max_num_seqs}
     pool = run_pool(pool_tokens, num_blocks, model, device, utilization, tp, block_size, limits)
     words: Any = {"on_full": on_full}
@@ -122,9 +127,7 @@ def run(
     config = RunConfig(
         load=load if load is not None or trace else DEFAULT.load,
         trace=None if trace is None else str(trace),
-        reading=reading.read_options(
-            on_bad_row, zero_output, unsorted, duplicates, jitter, jitter_seed, hash_block_tokens, start, limit
-        ),
+        reading=read,
         workload=WorkloadConfig(**drawn),
         pool=pool,
         max_model_len=max_model_len,
