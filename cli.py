@@ -19,6 +19,7 @@ from pagesim.commands import (
     capacity,
     generate,
     kernel,
+    plot,
     quiz,
     run,
     serve,
@@ -48,6 +49,7 @@ app.add_typer(kernel.app, name="kernel")
 app.add_typer(validate.app, name="validate")
 app.command("capacity")(capacity.capacity)
 app.command("run")(run.run)
+app.command("plot")(plot.plot)
 app.command("quiz")(quiz.quiz)
 app.command("generate")(generate.generate)
 app.command("serve")(serve.serve)
