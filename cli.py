@@ -21,6 +21,8 @@ from pagesim.commands import (
     doctor,
     generate,
     kernel,
+    plot,
+    quiz,
     run,
     serve,
     trace,
@@ -51,6 +53,8 @@ app.command("capacity")(capacity.capacity)
 app.command("run")(run.run)
 app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
+app.command("plot")(plot.plot)
+app.command("quiz")(quiz.quiz)
 app.command("generate")(generate.generate)
 app.command("serve")(serve.serve)
 
