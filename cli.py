@@ -21,6 +21,7 @@ from pagesim.commands import (
     kernel,
     run,
     serve,
+    sweep,
     trace,
     trace_generate,
     validate,
@@ -47,6 +48,7 @@ app.add_typer(kernel.app, name="kernel")
 app.add_typer(validate.app, name="validate")
 app.command("capacity")(capacity.capacity)
 app.command("run")(run.run)
+app.command("sweep")(sweep.sweep)
 app.command("generate")(generate.generate)
 app.command("serve")(serve.serve)
 
