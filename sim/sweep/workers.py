@@ -6,7 +6,11 @@ runs alone is told as a failure.
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import cache
+from threading import Thread
 
 import joblib
 from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -17,6 +21,7 @@ from pagesim.sim.sweep.point import Outcome, failed, run_point
 
 Finished = tuple[Point, Outcome]
 Workers = Callable[[Iterable[Point]], Generator[Finished, None, None]]
+LOOK_S = 0.5  # how often a worker looks whether it is still wanted
 AHEAD = 2  # points handed out for each worker: it need not wait for the next
 DIED = "the worker died while it ran this alone: killed, or out of memory"
 
@@ -67,5 +72,24 @@ def _parallel(jobs: int, points: Iterable[Point]) -> Iterator[Finished]:
     parallel = joblib.Parallel(
         n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=AHEAD * jobs, backend="loky"
     )
-    finished: Iterator[Finished] = parallel(joblib.delayed(run_and_name)(point) for point in points)
+    run = joblib.delayed(_run_while_wanted)
+    finished: Iterator[Finished] = parallel(run(point, os.getpid()) for point in points)
     return finished
+
+
+def _run_while_wanted(point: Point, driver: int) -> Finished:
+    if os.getpid() != driver:
+        _end_with(driver)
+    return run_and_name(point)
+
+
+@cache
+def _end_with(driver: int) -> None:
+    """Once in each worker: it ends when the process that started it is gone. Left to itself it would wait for more."""
+    Thread(target=_wait_for_end, args=(driver,), daemon=True).start()
+
+
+def _wait_for_end(driver: int) -> None:
+    while os.getppid() == driver:
+        time.sleep(LOOK_S)
+    os._exit(1)
