@@ -18,35 +18,41 @@ from pagesim.sim.sweep.point import failed, run_point
 from pagesim.sim.sweep.workers import AHEAD, Finished, Workers
 
 TIMEOUT_S = 10
+DIED = "every worker died that ran this, or something beside it: killed, or out of memory"
 
 
 def dask_cluster(address: str) -> Workers:
-    """The workers of the scheduler at `address`. Raises UsageError if it is not there, or they cannot run points."""
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise UsageError("--cluster needs Dask; accepted: with pip install 'pagesim[cluster]'") from error
-    try:
-        client = Client(address, timeout=TIMEOUT_S, set_as_default=False)
-    except (OSError, ValueError) as error:  # a timeout is an OSError
-        raise UsageError(f"--cluster {address}: no Dask scheduler answers ({error}); accepted: its address") from error
-    _check_workers(client, address)
-    return lambda points: _run(points, client, address)
+    """The workers of the scheduler at `address`. Raises UsageError, when the first point is asked for, if it is not
+    there, or they cannot run points.
+    """
+    return lambda points: _run(points, address)
 
 
-def _run(points: Iterable[Point], client: Any, address: str) -> Generator[Finished, None, None]:
-    from distributed import as_completed
-
+def _run(points: Iterable[Point], address: str) -> Generator[Finished, None, None]:
     coming = iter(points)
-    with client:
+    with _client(address) as client:
+        from distributed import as_completed
+
+        _check_workers(client, address)
         out = {_submitted(client, point): point for point in islice(coming, _places(client))}
-        finished = as_completed(out, raise_errors=False)
+        finished = as_completed(out, loop=client.loop, raise_errors=False)
         for future in finished:
             yield _finished(future, out.pop(future), address)
             for point in islice(coming, max(0, _places(client) - len(out))):  # workers come and go
                 new = _submitted(client, point)
                 out[new] = point
                 finished.add(new)
+
+
+def _client(address: str) -> Any:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise UsageError("--cluster needs Dask; accepted: with pip install 'pagesim[cluster]'") from error
+    try:
+        return Client(address, timeout=TIMEOUT_S, set_as_default=False)
+    except (OSError, ValueError) as error:  # a timeout is an OSError
+        raise UsageError(f"--cluster {address}: no Dask scheduler answers ({error}); accepted: its address") from error
 
 
 def _places(client: Any) -> int:
@@ -62,9 +68,14 @@ def _finished(future: Any, point: Point, address: str) -> Finished:
     if future.status == "finished":
         return point, future.result()
     if future.status == "error":
-        why = " ".join(str(future.exception()).split())
-        return point, failed(point.config.allocators, f"{type(future.exception()).__name__}: {why}")
+        return point, failed(point.config.allocators, _why(future.exception()))
     raise UsageError(f"--cluster {address}: the scheduler is gone; accepted: the same command when it is back")
+
+
+def _why(error: BaseException) -> str:
+    """Of a point that came to nothing: run_point itself raises nothing."""
+    kind, text = type(error).__name__, " ".join(str(error).split())
+    return DIED if kind == "KilledWorker" else f"{kind}: {text}"
 
 
 def _check_workers(client: Any, address: str) -> None:

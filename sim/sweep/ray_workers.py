@@ -7,6 +7,7 @@ this process is one group.
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Generator, Iterable
 from itertools import islice
 
@@ -16,6 +17,7 @@ from pagesim.sim.errors import UsageError
 from pagesim.sim.sweep.plan import Point
 from pagesim.sim.sweep.workers import Finished, Workers, run_and_name
 
+TIMEOUT_S = 10
 GROUP = 4  # points for each worker
 
 
@@ -27,12 +29,20 @@ def ray_cluster(address: str) -> Workers:
     except ImportError as error:
         raise UsageError("--ray needs Ray; accepted: with pip install ray") from error
     try:
+        _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         why = " ".join(str(error).split())
         raise UsageError(f"--ray {address}: no cluster answers ({why}); accepted: its address, or auto") from error
     register_ray()
     return _run
+
+
+def _knock(address: str) -> None:
+    """Ray itself waits for minutes for one that is not there. Raises OSError."""
+    host, _, port = address.rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), TIMEOUT_S).close()
 
 
 def _run(points: Iterable[Point]) -> Generator[Finished, None, None]:

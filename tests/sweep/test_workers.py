@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +16,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from joblib.externals.loky import get_reusable_executor
 
 WORDS = (
     "sweep", "--pool-tokens", 5000, "--max-model-len", 500, "--lengths", "uniform:2:300", "--load", "0.5:2:0.5",
@@ -30,6 +33,14 @@ class Deadly(Paged):
 """
 
 
+@pytest.fixture(autouse=True)
+def _workers_of_their_own() -> Iterator[None]:
+    """joblib keeps workers for the next call: they would stay in the folder of the test before."""
+    yield
+    get_reusable_executor().shutdown(wait=True)
+    gc.collect()
+
+
 def results(folder: str) -> bytes:
     return (Path(folder) / "results.parquet").read_bytes()
 
@@ -41,13 +52,14 @@ def test_one_process_or_two_give_the_same_bytes(pagesim: Any) -> None:
     assert results("one") == results("two")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pipes of a broken pool of joblib
 def test_a_point_that_kills_its_worker_is_told_and_all_others_are_run(pagesim: Any) -> None:
     Path("deadly.py").write_text(DEADLY)
-    words = (*WORDS, "--requests", 60, "--seeds", 2, "--allocators", "deadly:Deadly", "--block-size", "16,8")
-    outcome = pagesim(*words, "--jobs", 2)
+    words = (*WORDS, "--requests", 60, "--seeds", 1, "--load", "1,2", "--allocators", "deadly:Deadly")
+    outcome = pagesim(*words, "--block-size", "16,8,32", "--jobs", 2)
     assert outcome.status == 1, outcome.err
     rows = pq.read_table("pagesim-sweep/results.parquet").to_pylist()
-    assert len(rows) == 16
+    assert len(rows) == 6
     for row in rows:
         assert ("the worker died while it ran this alone" in str(row["error"])) == (row["block_size"] == 8)
         assert (row["admitted"] is None) == (row["block_size"] == 8)
@@ -77,8 +89,6 @@ def scheduler() -> Iterator[str]:
 
 
 def address(file: Path) -> str:
-    import json
-
     due_s = time.monotonic() + 60
     while not file.exists():
         assert time.monotonic() < due_s
@@ -99,7 +109,6 @@ def lines(folder: str) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-@pytest.mark.filterwarnings("default::DeprecationWarning")
 def test_a_dask_cluster_gives_the_same_bytes_though_a_worker_is_killed(pagesim: Any, scheduler: str) -> None:
     words = [str(word) for word in (*WORDS, "--requests", 1500, "--seeds", 6)]
     with worker(scheduler) as first, worker(scheduler):
