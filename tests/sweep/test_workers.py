@@ -19,8 +19,7 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 
 WORDS = (
-    "sweep", "--pool-tokens", 5000, "--max-model-len", 500, "--lengths", "uniform:2:300", "--load", "0.5:2:0.5",
-    "--no-html",
+    "sweep", "--pool-tokens", 5000, "--max-model-len", 500, "--lengths", "uniform:2:300", "--no-html",
 )  # fmt: skip
 DEADLY = """
 import os
@@ -46,7 +45,7 @@ def results(folder: str) -> bytes:
 
 
 def test_one_process_or_two_give_the_same_bytes(pagesim: Any) -> None:
-    words = (*WORDS, "--requests", 60, "--seeds", 3)
+    words = (*WORDS, "--requests", 60, "--seeds", 3, "--load", "0.5:2:0.5")
     assert pagesim(*words, "--out", "one", "--jobs", 1).status == 0
     assert pagesim(*words, "--out", "two", "--jobs", 2).status == 0
     assert results("one") == results("two")
@@ -110,7 +109,7 @@ def lines(folder: str) -> int:
 
 
 def test_a_dask_cluster_gives_the_same_bytes_though_a_worker_is_killed(pagesim: Any, scheduler: str) -> None:
-    words = [str(word) for word in (*WORDS, "--requests", 1500, "--seeds", 6)]
+    words = [str(word) for word in (*WORDS, "--requests", 1500, "--seeds", 6, "--load", "0.5:2:0.5")]
     with worker(scheduler) as first, worker(scheduler):
         wait_for_workers(scheduler, 2)
         driver = subprocess.Popen(
