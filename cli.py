@@ -25,6 +25,7 @@ from pagesim.commands import (
     quiz,
     run,
     serve,
+    sweep,
     trace,
     trace_generate,
     validate,
@@ -55,6 +56,7 @@ app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 app.command("plot")(plot.plot)
 app.command("quiz")(quiz.quiz)
+app.command("sweep")(sweep.sweep)
 app.command("generate")(generate.generate)
 app.command("serve")(serve.serve)
 
