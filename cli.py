@@ -18,10 +18,14 @@ from pagesim.commands import (
     bench_engine,
     calibrate,
     capacity,
+    doctor,
     generate,
     kernel,
+    plot,
+    quiz,
     run,
     serve,
+    sweep,
     trace,
     trace_generate,
     validate,
@@ -49,6 +53,10 @@ app.add_typer(validate.app, name="validate")
 app.command("capacity")(capacity.capacity)
 app.command("run")(run.run)
 app.command("calibrate")(calibrate.calibrate)
+app.command("doctor")(doctor.doctor)
+app.command("plot")(plot.plot)
+app.command("quiz")(quiz.quiz)
+app.command("sweep")(sweep.sweep)
 app.command("generate")(generate.generate)
 app.command("serve")(serve.serve)
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pagesim.commands.validate_capacity import capacity
 from pagesim.commands.validate_replay import replay
+from pagesim.commands.validate_vllm import vllm
 
 if TYPE_CHECKING:
     from pagesim.validate.note.row import NoteRow
@@ -24,6 +26,8 @@ def _group() -> None:
 
 
 app.command()(replay)
+app.command()(vllm)
+app.command()(capacity)
 
 
 @app.command()
