@@ -137,7 +137,7 @@ class Weights:
 
 def packs(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether oneDNN is there, and computes in `dtype` on this processor."""
-    if device.type != "cpu" or not torch.backends.mkldnn.is_available():
+    if device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     if dtype is torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -180,7 +180,9 @@ class Preemption:
                 Blank("steps", "steps in which anybody ran", len(history), str(len(history))),
             ),
             (
-                f"computed and lost: {', '.join(lost) or 'nothing'}; all of it is computed once more: {again}",
+                f"computed and lost: {', '.join(lost)}; all of it is computed once more: {again}"
+                if lost
+                else "nothing is lost, so nothing is computed twice",
                 f"without preemptions {needed} tokens would be computed, so {needed} + {again} = {computed}",
             ),
         )
