@@ -131,13 +131,14 @@ def replay(
             wish = Wish(load or (None if trace else LOAD), trace, read, drawn, REQUESTS, seed, step_time)
             pool = Pool(num_blocks, kv_bytes, memory)
             setup = wish.setup({name: value for name, value in rules.items() if value is not None}, pool, machine)
-        result = _carry_out(setup)
+        result = carry_out(setup)
     _hand_out(result, page, as_json)
     if not result.agrees:
         raise typer.Exit(1)
 
 
-def _carry_out(setup: Setup) -> ReplayResult:
+def carry_out(setup: Setup) -> ReplayResult:
+    """With progress on a terminal. Raises UsageError and EngineError."""
     from pagesim.sim.console import progress
     from pagesim.validate.replay.logical import replay_logically
     from pagesim.validate.replay.result import ReplayResult
