@@ -38,5 +38,5 @@ clean:
 	touch $@
 
 .venv/dev: .venv/base
-	$(PIP) --editable '.[engine,serve,dev]'
+	$(PIP) --editable '.[engine,serve,cluster,dev]'
 	touch $@

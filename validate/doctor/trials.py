@@ -46,13 +46,14 @@ def simulator() -> str:
 
 def report() -> str:
     """The page of such a run."""
-    from pagesim.sim.report import run_panels, write_report
+    from pagesim.sim.gallery import panels
+    from pagesim.sim.report import write_report
     from pagesim.sim.run_table import shown
 
     result = _run()
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
-        write_report(result, shown(result), run_panels(result), page, "pagesim doctor")
+        write_report(result, shown(result), panels(result), page, "pagesim doctor")
         return f"a page of {page.stat().st_size // 2**10:,} KiB"
 
 

@@ -9,6 +9,7 @@ import typer
 
 from pagesim.commands.validate_capacity import capacity
 from pagesim.commands.validate_replay import replay
+from pagesim.commands.validate_vllm import vllm
 from pagesim.sim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def _group(
 
 
 app.command()(replay)
+app.command()(vllm)
 app.command()(capacity)
 
 
