@@ -17,6 +17,8 @@ from pagesim.commands import (
     bench,
     bench_engine,
     capacity,
+    compare,
+    frontier,
     generate,
     kernel,
     run,
@@ -49,6 +51,8 @@ app.add_typer(validate.app, name="validate")
 app.command("capacity")(capacity.capacity)
 app.command("run")(run.run)
 app.command("sweep")(sweep.sweep)
+app.command("frontier")(frontier.frontier)
+app.command("compare")(compare.compare)
 app.command("generate")(generate.generate)
 app.command("serve")(serve.serve)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -51,21 +52,34 @@ class SavedResult:
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Read what `save` wrote: the file, or its folder. Raises UsageError if it is not such a result."""
-        path = Path(path)
-        file = path / FILE_NAME if path.is_dir() else path
-        try:
-            text = file.read_bytes()
-            found = msgspec.json.decode(text, type=_Schema).schema
-        except OSError as error:
-            raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
-        except msgspec.MsgspecError as error:
-            raise UsageError(f"{file}: not a saved run ({error})") from error
+        file, text, found = _read(Path(path))
         if found != cls.SCHEMA:
             raise UsageError(f"{file}: schema {found}; accepted: {cls.SCHEMA}")
         try:
             return msgspec.json.decode(text, type=cls)
         except msgspec.MsgspecError as error:
             raise UsageError(f"{file}: not a saved run ({error})") from error
+
+
+def load_any(path: Path, kinds: Sequence[type[Any]]) -> Any:
+    """A saved result of whichever of these kinds it is. Raises UsageError if it is none of them."""
+    file, _, found = _read(path)
+    for kind in kinds:
+        if found == kind.SCHEMA:
+            return kind.load(path)
+    raise UsageError(f"{file}: schema {found}; accepted: {', '.join(kind.SCHEMA for kind in kinds)}")
+
+
+def _read(path: Path) -> tuple[Path, bytes, str]:
+    """The file, what is in it, and its schema."""
+    file = path / FILE_NAME if path.is_dir() else path
+    try:
+        text = file.read_bytes()
+        return file, text, msgspec.json.decode(text, type=_Schema).schema
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"{file}: not a saved run ({error})") from error
 
 
 class _Schema(msgspec.Struct):

@@ -97,3 +97,9 @@ def _variant(number: int, options: Mapping[str, Any], make: MakeConfig) -> Varia
     config = replace(config, allocators=tuple(in_order(config.allocators)))
     requests = expected_requests(config, read_once(config))
     return Variant(number, options, config, None, named_files(config), requests)
+
+
+def varied_options(plan: Plan) -> list[str]:
+    """The options that are not the same in all variants."""
+    first = plan.variants[0].options
+    return [name for name in first if any(variant.options[name] != first[name] for variant in plan.variants)]
