@@ -33,8 +33,8 @@ def fit_step_time(times: Sequence[BatchTime], split: bool = True) -> LinearStep:
     size = np.linalg.norm(work, axis=0)
     if not len(times) or not size.all() or np.linalg.matrix_rank(work / size) < work.shape[1]:
         raise UsageError(
-            f"{len(times)} rows to fit on, which do not tell steps, tokens, prefill pairs, decode contexts, sequences and "
-            "steps with a prefill apart; accepted: batches with and without prefills, of several sizes and lengths"
+            f"{len(times)} rows to fit on, which do not tell steps, tokens, prefill pairs, decode contexts, sequences "
+            "and steps with a prefill apart; accepted: batches with and without prefills, of several sizes and lengths"
         )
     return LinearStep(*(_weighed(work / size, measured_s) / size).tolist())
 
