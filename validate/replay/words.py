@@ -74,6 +74,8 @@ def not_compared(result: ReplayResult) -> list[str]:
             f"{result.logical.not_offered:,} requests are longer than --max-model-len and were given to neither side: "
             "the simulator turns them away, the engine would cut their answers."
         )
+    if result.time is None:
+        said.append("Times were not compared (--time).")
     if result.physical is None:
         said.append("No model ran: the pool was not read (--model).")
     return said

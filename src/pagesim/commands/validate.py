@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pagesim.commands.validate_capacity import capacity
 from pagesim.commands.validate_replay import replay
 from pagesim.commands.validate_vllm import vllm
 
@@ -26,6 +27,7 @@ def _group() -> None:
 
 app.command()(replay)
 app.command()(vllm)
+app.command()(capacity)
 
 
 @app.command()
