@@ -21,7 +21,7 @@ CUDA_TORCH = "pip install --force-reinstall torch"
 class Check:
     """A part by name. `commands`: what it is for. `trial` None: looked at only. `environment`: what it runs with.
 
-    `on_card`: it takes a CUDA card; `on_linux`: Triton, which there is for Linux alone.
+    `on_card`: it takes a CUDA card; `on_linux`: Linux, for which alone Triton and vLLM are made.
     """
 
     name: str
@@ -80,7 +80,7 @@ CHECKS = (
         (*WEIGHTS, "triton"), "card_kernels", COMPILE, on_card=True, on_linux=True,
     ),
     Check("server", ("serve",), ("torch", *SERVE), "server", COMPILE),
-    Check("vllm", ("validate vllm",), ("vllm",), None, {}, on_card=True),
+    Check("vllm", ("validate vllm",), ("vllm",), None, {}, on_linux=True),
 )  # fmt: skip
 assert {name for check in CHECKS for name in check.needs} == {*BASE, *ENGINE, *SERVE, "vllm"}
 
@@ -108,7 +108,7 @@ def examine(check: Check, packages: Mapping[str, Found], machine: MachineFacts) 
 def _elsewhere(check: Check, torch: Found | None, machine: MachineFacts) -> Outcome | None:
     """Where the machine has not what it takes; or has a card that torch cannot use."""
     if check.on_linux and sys.platform != "linux":
-        return Outcome(check, Status.NOT_HERE, "Triton is made for Linux", None)
+        return Outcome(check, Status.NOT_HERE, "this is no Linux", None)
     if not check.on_card:
         return None
     if not machine.cards:

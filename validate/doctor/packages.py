@@ -22,20 +22,26 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A library by the name it is imported by. `extra` None: the base install brings it; "": no extra of ours does."""
+    """A library by the name it is imported by. `extra` None: the base install brings it; "": no extra of ours does.
+
+    `release`: the one that is wanted, where only one will do.
+    """
 
     name: str
     extra: str | None = None
+    release: str = ""
 
     @property
     def install(self) -> str:
         """The command that brings it."""
-        return f"pip install 'pagesim[{self.extra}]'" if self.extra else f"pip install {self.distribution}"
+        return (
+            f"pip install 'pagesim[{self.extra}]'" if self.extra else f"pip install {self.distribution}{self.release}"
+        )
 
     @property
     def reinstall(self) -> str:
         """The command that may mend it."""
-        return f"pip install --force-reinstall {self.distribution}"
+        return f"pip install --force-reinstall {self.distribution}{self.release}"
 
     @property
     def distribution(self) -> str:
@@ -52,7 +58,7 @@ PACKAGES = {
         *(Package(name) for name in BASE),
         *(Package(name, "engine") for name in ENGINE),
         *(Package(name, "serve") for name in SERVE),
-        Package("vllm", ""),
+        Package("vllm", "", "==0.29.0"),
     )
 }
 EXTRAS = {package.name: package.extra for package in PACKAGES.values() if package.extra}

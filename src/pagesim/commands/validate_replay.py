@@ -145,7 +145,7 @@ def replay(
             wish = Wish(load or (None if trace else LOAD), trace, read, drawn, REQUESTS, seed, step_time)
             pool = Pool(num_blocks, kv_bytes, memory)
             setup = wish.setup({name: value for name, value in rules.items() if value is not None}, pool, machine)
-        result = _carry_out(setup, at)
+        result = carry_out(setup, at)
     hand_out(result, page, as_json)
     if not result.agrees:
         raise typer.Exit(1)
@@ -168,7 +168,8 @@ def _loads(in_time: bool, said: str | None, machine: Machine | None) -> list[flo
     return loads
 
 
-def _carry_out(setup: Setup, at: list[float]) -> ReplayResult:
+def carry_out(setup: Setup, at: list[float]) -> ReplayResult:
+    """With progress on a terminal; `at`: loads at which times are compared. Raises UsageError and EngineError."""
     from pagesim.sim.console import progress
     from pagesim.validate.replay.logical import replay_logically
     from pagesim.validate.replay.result import ReplayResult
