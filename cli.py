@@ -18,7 +18,9 @@ from pagesim.commands import (
     bench_engine,
     calibrate,
     capacity,
+    compare,
     doctor,
+    frontier,
     generate,
     kernel,
     plot,
@@ -57,6 +59,8 @@ app.command("doctor")(doctor.doctor)
 app.command("plot")(plot.plot)
 app.command("quiz")(quiz.quiz)
 app.command("sweep")(sweep.sweep)
+app.command("frontier")(frontier.frontier)
+app.command("compare")(compare.compare)
 app.command("generate")(generate.generate)
 app.command("serve")(serve.serve)
 

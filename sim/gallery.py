@@ -12,20 +12,17 @@ from pagesim.sim.picture import Picture
 from pagesim.sim.report import Panel
 from pagesim.sim.result import RunResult
 from pagesim.sim.run_pictures import run_pictures
-from pagesim.sim.saved import schema_of
+from pagesim.sim.saved import load_any
 from pagesim.sim.serving.pictures import serving_pictures
 from pagesim.sim.serving.result import ServingResult
 
 AnyResult = RunResult | ServingResult
-KINDS: dict[str, type[RunResult] | type[ServingResult]] = {kind.SCHEMA: kind for kind in (RunResult, ServingResult)}
 
 
 def load(path: Path | str) -> AnyResult:
     """A result that `pagesim run --out` saved, of either kind: its file, or its folder. Raises UsageError."""
-    file, schema = schema_of(path)
-    if schema not in KINDS:
-        raise UsageError(f"{file}: schema {schema}; accepted: {', '.join(KINDS)}")
-    return KINDS[schema].load(file)
+    result: AnyResult = load_any(path, (RunResult, ServingResult))
+    return result
 
 
 def pictures(result: AnyResult) -> list[Picture]:

@@ -130,7 +130,13 @@ def _allocator(runs: list[Measures], max_model_len: int) -> AllocatorResult:
         at_refusal=_mean_at_refusal([run.at_refusal for run in runs if run.at_refusal is not None]),
         moved_tokens=total(lambda run: run.moved_tokens),
         refused_by_length=_bins(runs, max_model_len),
-        per_run={"refused_share": refused, **means},
+        per_run={
+            "refused_share": refused,
+            **means,
+            "refused_token_share": [run.refused_token_share for run in runs],
+            "dropped_share": [run.dropped_share for run in runs],
+            "steady_sequences": [run.steady_sequences for run in runs],
+        },
         series=_series([run.series for run in runs]),
         occupied_at_refusal=_percentiles(np.concatenate([run.occupied_at_refusal for run in runs])),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -58,6 +59,15 @@ class SavedResult:
             return msgspec.json.decode(file.read_bytes(), type=cls)
         except msgspec.MsgspecError as error:
             raise UsageError(f"{file}: not a saved run ({error})") from error
+
+
+def load_any(path: Path | str, kinds: Sequence[type[Any]]) -> Any:
+    """A saved result of whichever of these kinds it is. Raises UsageError if it is none of them."""
+    file, found = schema_of(path)
+    for kind in kinds:
+        if found == kind.SCHEMA:
+            return kind.load(file)
+    raise UsageError(f"{file}: schema {found}; accepted: {', '.join(kind.SCHEMA for kind in kinds)}")
 
 
 def file_of(path: Path | str) -> Path:

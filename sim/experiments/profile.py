@@ -23,7 +23,8 @@ FORM = (
 )
 SPLIT_FORM = (
     "step = base_s + per_token_s*tokens + per_pair_s*prefill pairs + per_context_s*decode contexts + "
-    "per_sequence_s*sequences; a chunk of n tokens behind m has n*m + n*(n+1)/2 pairs"
+    "per_sequence_s*sequences, + prefill_s if there are any prefill pairs; "
+    "a chunk of n tokens behind m has n*m + n*(n+1)/2 pairs"
 )
 REFERENCE = "t4-qwen2.5-0.5b-vllm0.29"
 

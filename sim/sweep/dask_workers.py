@@ -13,9 +13,7 @@ from typing import Any
 
 from pagesim import __version__
 from pagesim.sim.errors import UsageError
-from pagesim.sim.sweep.plan import Point
-from pagesim.sim.sweep.point import failed, run_point
-from pagesim.sim.sweep.workers import AHEAD, Finished, Workers
+from pagesim.sim.sweep.workers import AHEAD, Finished, Job, Workers
 
 TIMEOUT_S = 10
 DIED = "every worker died that ran this, or something beside it: killed, or out of memory"
@@ -28,7 +26,7 @@ def dask_cluster(address: str) -> Workers:
     return lambda points: _run(points, address)
 
 
-def _run(points: Iterable[Point], address: str) -> Generator[Finished, None, None]:
+def _run(points: Iterable[Job], address: str) -> Generator[Finished, None, None]:
     coming = iter(points)
     with _client(address) as client:
         from distributed import as_completed
@@ -60,20 +58,24 @@ def _places(client: Any) -> int:
     return AHEAD * max(1, int(sum(client.ncores().values())))
 
 
-def _submitted(client: Any, point: Point) -> Any:
-    return client.submit(run_point, point, key=f"pagesim-{point.key}", pure=False)
+def _submitted(client: Any, point: Job) -> Any:
+    return client.submit(_outcome, point, key=f"pagesim-{point.key}", pure=False)
 
 
-def _finished(future: Any, point: Point, address: str) -> Finished:
+def _outcome(point: Job) -> Any:
+    return point.run()
+
+
+def _finished(future: Any, point: Job, address: str) -> Finished:
     if future.status == "finished":
         return point, future.result()
     if future.status == "error":
-        return point, failed(point.config.allocators, _why(future.exception()))
+        return point, point.lost(_why(future.exception()))
     raise UsageError(f"--cluster {address}: the scheduler is gone; accepted: the same command when it is back")
 
 
 def _why(error: BaseException) -> str:
-    """Of a point that came to nothing: run_point itself raises nothing."""
+    """Of a point that came to nothing: it raises nothing itself."""
     kind, text = type(error).__name__, " ".join(str(error).split())
     return DIED if kind == "KilledWorker" else f"{kind}: {text}"
 

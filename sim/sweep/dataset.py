@@ -17,9 +17,11 @@ import pyarrow.parquet as pq
 
 from pagesim import __version__
 from pagesim.sim.files import atomic
+from pagesim.sim.jsontext import canonical
 from pagesim.sim.sweep.columns import TRACE, figure_columns
 from pagesim.sim.sweep.journal import Journal
-from pagesim.sim.sweep.plan import Plan, Point, Variant, canonical
+from pagesim.sim.sweep.plan import Plan, Variant
+from pagesim.sim.sweep.point import Point
 
 FILE_NAME = "results.parquet"
 ROWS_AT_ONCE = 1000

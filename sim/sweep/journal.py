@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from pagesim.sim.errors import UsageError
-from pagesim.sim.sweep.plan import canonical
+from pagesim.sim.jsontext import canonical
 
 FILE_NAME = "points.jsonl"
 

@@ -7,21 +7,19 @@ what is still to do, whatever command asks for it.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from pagesim import __version__
 from pagesim.sim.allocators import in_order
 from pagesim.sim.config import RunConfig
 from pagesim.sim.errors import PagesimError
-from pagesim.sim.jsontext import rounded
+from pagesim.sim.jsontext import canonical
 from pagesim.sim.run import expected_requests
 from pagesim.sim.sweep.named_files import named_files
-from pagesim.sim.trace import Trace
+from pagesim.sim.sweep.point import Point
+from pagesim.sim.sweep.trace_once import read_once
 
 MakeConfig = Callable[[Mapping[str, Any]], RunConfig]
 
@@ -50,17 +48,6 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One variant with one seed: what a worker runs, all allocators on the same trace."""
-
-    key: str
-    config: RunConfig
-    files: Mapping[str, str]
-    requests: int = 0
-    version: str = __version__
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """All variants, and the seeds of each."""
 
@@ -80,11 +67,6 @@ class Plan:
     def num_points(self) -> int:
         """Points in all."""
         return sum(variant.config is not None for variant in self.variants) * len(self.seeds)
-
-
-def canonical(value: Any) -> str:
-    """JSON that is the same for equal values, on any machine."""
-    return json.dumps(rounded(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def make_plan(combinations: Iterable[Mapping[str, Any]], seeds: range, make: MakeConfig) -> Plan:
@@ -113,18 +95,11 @@ def make_plan(combinations: Iterable[Mapping[str, Any]], seeds: range, make: Mak
 def _variant(number: int, options: Mapping[str, Any], make: MakeConfig) -> Variant:
     config = make(options)
     config = replace(config, allocators=tuple(in_order(config.allocators)))
-    trace = None if config.trace is None else read_once(config)
-    return Variant(number, options, config, None, named_files(config), expected_requests(config, trace))
+    requests = expected_requests(config, read_once(config))
+    return Variant(number, options, config, None, named_files(config), requests)
 
 
-def read_once(config: RunConfig) -> Trace:
-    """The trace of a configuration, kept until another one is asked for. Raises TraceError."""
-    assert config.trace is not None
-    return _read(config.trace, config.reading)
-
-
-@lru_cache(maxsize=1)
-def _read(path: str, reading: Any) -> Trace:
-    from pagesim.sim.formats import read_trace
-
-    return read_trace(Path(path), reading)[0]
+def varied_options(plan: Plan) -> list[str]:
+    """The options that are not the same in all variants."""
+    first = plan.variants[0].options
+    return [name for name in first if any(variant.options[name] != first[name] for variant in plan.variants)]

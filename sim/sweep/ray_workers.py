@@ -14,8 +14,7 @@ from itertools import islice
 import joblib
 
 from pagesim.sim.errors import UsageError
-from pagesim.sim.sweep.plan import Point
-from pagesim.sim.sweep.workers import Finished, Workers, run_and_name
+from pagesim.sim.sweep.workers import Finished, Job, Workers, run_and_name
 
 TIMEOUT_S = 10
 GROUP = 4  # points for each worker
@@ -45,7 +44,7 @@ def _knock(address: str) -> None:
         socket.create_connection((host, int(port)), TIMEOUT_S).close()
 
 
-def _run(points: Iterable[Point]) -> Generator[Finished, None, None]:
+def _run(points: Iterable[Job]) -> Generator[Finished, None, None]:
     coming = iter(points)
     with joblib.parallel_config(backend="ray", n_jobs=-1):
         parallel = joblib.Parallel(batch_size=1)

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from pagesim.sim.stats import Interval, interval, share
-from pagesim.sim.sweep.dataset import option_columns
-from pagesim.sim.sweep.plan import Plan
+from pagesim.sim.sweep.dataset import NAMES
+from pagesim.sim.sweep.plan import Plan, varied_options
 
 LOAD = "trace_offered_load"
 PLACED = (
@@ -53,12 +53,7 @@ class Line:
 
 def varied(plan: Plan) -> list[str]:
     """The options that are not the same in all variants, by column."""
-    first = plan.variants[0].options
-    return [
-        column
-        for column, option in {**option_columns(first), "pool_tokens": "pool_tokens"}.items()
-        if any(variant.options[option] != first[option] for variant in plan.variants)
-    ]
+    return [NAMES.get(name, name) for name in varied_options(plan)]
 
 
 def summary(path: Path, options: Sequence[str]) -> list[Line]:

@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Protocol
 
 from pagesim.sim.sweep.journal import Journal
-from pagesim.sim.sweep.plan import Plan, Point
-from pagesim.sim.sweep.workers import Workers
+from pagesim.sim.sweep.workers import Job, Workers
+
+
+class Jobs(Protocol):
+    """All that there is to do; each time the same."""
+
+    def points(self) -> Iterator[Job]:
+        """In a fixed order."""
+        ...
+
+    @property
+    def num_points(self) -> int:
+        """How many."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +38,11 @@ class Counts:
 class Rest:
     """What is still to do of a plan, given a journal. `retry_failed`: what went wrong before is done again."""
 
-    plan: Plan
+    plan: Jobs
     journal: Journal
     retry_failed: bool = False
 
-    def points(self) -> Iterator[Point]:
+    def points(self) -> Iterator[Job]:
         """In the order of the plan."""
         return (point for point in self.plan.points() if not self._is_done(point))
 
@@ -43,7 +56,7 @@ class Rest:
         """Points that are done."""
         return sum(self._is_done(point) for point in self.plan.points())
 
-    def _is_done(self, point: Point) -> bool:
+    def _is_done(self, point: Job) -> bool:
         return point.key in self.journal and not (self.retry_failed and self.journal.failed(point.key))
 
 

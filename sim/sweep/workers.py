@@ -11,16 +11,37 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import cache
 from threading import Thread
+from typing import Protocol
 
 import joblib
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from pagesim.sim.errors import UsageError
-from pagesim.sim.sweep.plan import Point
-from pagesim.sim.sweep.point import Outcome, failed, run_point
+from pagesim.sim.sweep.point import Outcome
 
-Finished = tuple[Point, Outcome]
-Workers = Callable[[Iterable[Point]], Generator[Finished, None, None]]
+
+class Job(Protocol):
+    """Something to run, known by its key: a point of a sweep, or a search. It travels to a worker and back.
+
+    `requests`: how much work it is.
+    """
+
+    @property
+    def key(self) -> str: ...  # noqa: D102
+    @property
+    def requests(self) -> int: ...  # noqa: D102
+
+    def run(self) -> Outcome:
+        """What came of it. It raises nothing."""
+        ...
+
+    def lost(self, why: str) -> Outcome:
+        """What is told of it if it never comes back."""
+        ...
+
+
+Finished = tuple[Job, Outcome]
+Workers = Callable[[Iterable[Job]], Generator[Finished, None, None]]
 LOOK_S = 0.5  # how often a worker looks whether it is still wanted
 AHEAD = 2  # points handed out for each worker: it need not wait for the next
 DIED = "the worker died while it ran this alone: killed, or out of memory"
@@ -34,15 +55,15 @@ def local(jobs: int | None) -> Workers:
     return lambda points: _local(points, count)
 
 
-def run_and_name(point: Point) -> Finished:
+def run_and_name(point: Job) -> Finished:
     """A point and what came of it: they do not come back in the order in which they went."""
-    return point, run_point(point)
+    return point, point.run()
 
 
-def _local(points: Iterable[Point], jobs: int) -> Generator[Finished, None, None]:
+def _local(points: Iterable[Job], jobs: int) -> Generator[Finished, None, None]:
     coming = iter(points)
     while True:
-        out: dict[str, Point] = {}
+        out: dict[str, Job] = {}
         try:
             for point, outcome in _parallel(jobs, _handed_out(coming, out)):
                 del out[point.key]
@@ -53,22 +74,22 @@ def _local(points: Iterable[Point], jobs: int) -> Generator[Finished, None, None
                 yield _alone(point)
 
 
-def _handed_out(coming: Iterator[Point], out: dict[str, Point]) -> Iterator[Point]:
+def _handed_out(coming: Iterator[Job], out: dict[str, Job]) -> Iterator[Job]:
     for point in coming:
         out[point.key] = point
         yield point
 
 
-def _alone(point: Point) -> Finished:
+def _alone(point: Job) -> Finished:
     """In a process of its own, so that this one survives it."""
     try:
         (finished,) = _parallel(2, [point])
         return finished
     except TerminatedWorkerError:
-        return point, failed(point.config.allocators, DIED)
+        return point, point.lost(DIED)
 
 
-def _parallel(jobs: int, points: Iterable[Point]) -> Iterator[Finished]:
+def _parallel(jobs: int, points: Iterable[Job]) -> Iterator[Finished]:
     parallel = joblib.Parallel(
         n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=AHEAD * jobs, backend="loky"
     )
@@ -77,7 +98,7 @@ def _parallel(jobs: int, points: Iterable[Point]) -> Iterator[Finished]:
     return finished
 
 
-def _run_while_wanted(point: Point, driver: int) -> Finished:
+def _run_while_wanted(point: Job, driver: int) -> Finished:
     if os.getpid() != driver:
         _end_with(driver)
     return run_and_name(point)

@@ -13,7 +13,7 @@ from pagesim.sim.jsontext import dumps
 
 DOCUMENT = {
     "schema", "measured_on", "source", "profile", "form", "coefficients", "fitted", "held_out",
-    "held_out_at_one_price", "groups", "noise",
+    "held_out_in_t4_form", "groups", "noise",
 }  # fmt: skip
 RESIDUALS = {"rows", "r2", "total", "median_error", "p90_error"}
 TINY = ("--model", "random:tiny", "--num-blocks", 33, "--max-model-len", 128)
@@ -21,16 +21,16 @@ TINY = ("--model", "random:tiny", "--num-blocks", 33, "--max-model-len", 128)
 
 @pytest.fixture
 def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Batches whose times are base 1 ms, 10 us a token, 0.1 us a pair, 1 us a context, 50 us a sequence."""
+    """Batches of 1 ms, and 10 us a token, 0.1 us a pair, 1 us a context, 50 us a sequence, 2 ms for a prefill."""
     monkeypatch.chdir(tmp_path)
     lines = ["decodes,contexts,prefills,seconds"]
     for decodes in (0, 1, 5):
         for each in (10, 200):
-            for tokens in (0, 3, 100):
+            for tokens in (0, 3, 40, 100):
                 if decodes or tokens:
                     pairs = tokens * (tokens + 1) // 2
                     seconds = 1e-3 + 1e-5 * (decodes + tokens) + 1e-7 * pairs + 1e-6 * decodes * each
-                    seconds += 5e-5 * (decodes + bool(tokens))
+                    seconds += 5e-5 * (decodes + bool(tokens)) + 2e-3 * bool(tokens)
                     lines.append(f"{decodes},{decodes * each},{f'{tokens}@0' if tokens else ''},{seconds!r}")
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
     return tmp_path / "rows.csv"
@@ -43,7 +43,14 @@ def test_a_profile_of_a_csv_is_taken_by_run(pagesim: Any, rows: Path) -> None:
     assert document["schema"] == "pagesim.calibration/1" and document["noise"] is None
     assert document["fitted"].keys() == document["held_out"].keys() == RESIDUALS
     assert document["coefficients"] == pytest.approx(
-        {"base_s": 1e-3, "per_token_s": 1e-5, "per_pair_s": 1e-7, "per_sequence_s": 5e-5, "per_context_s": 1e-6},
+        {
+            "base_s": 1e-3,
+            "per_token_s": 1e-5,
+            "per_pair_s": 1e-7,
+            "per_sequence_s": 5e-5,
+            "per_context_s": 1e-6,
+            "prefill_s": 2e-3,
+        },
         rel=1e-6,
     )
     text = Path("made.json").read_text()
@@ -52,7 +59,7 @@ def test_a_profile_of_a_csv_is_taken_by_run(pagesim: Any, rows: Path) -> None:
     assert profile.name == "made" and len(profile.held_out) == len({g["name"] for g in document["groups"]}) // 4
     served = ("run", "--on-full", "queue", "--num-blocks", 200, "--requests", 50, "--runs", 1, "--load", 1, "--json")
     profiled = pagesim(*served, "--step-time", "made.json").json()
-    spelled = pagesim(*served, "--step-time", "linear:1e-3:1e-5:1e-7:5e-5:1e-6").json()
+    spelled = pagesim(*served, "--step-time", "linear:1e-3:1e-5:1e-7:5e-5:1e-6:2e-3").json()
     ours, theirs = (each["allocators"]["paged"]["e2e_s"]["p50"]["mean"] for each in (profiled, spelled))
     assert ours == pytest.approx(theirs, rel=1e-6)
 

@@ -21,7 +21,7 @@ from pagesim.validate.calibrate.fit import fit_step_time, residuals
 from pagesim.validate.calibrate.rows_csv import read_rows, write_rows
 from pagesim.validate.calibrate.shape import BatchTime, Chunk, Shape
 
-TRUE = LinearStep(4e-4, 1.3e-5, 2e-8, 2.9e-5, 2.5e-7)
+TRUE = LinearStep(4e-4, 1.3e-5, 2e-8, 2.9e-5, 2.5e-7, 3e-4)
 
 
 def by_hand(decodes: list[int], chunks: list[tuple[int, int]]) -> float:
@@ -29,6 +29,7 @@ def by_hand(decodes: list[int], chunks: list[tuple[int, int]]) -> float:
     seconds = TRUE.base_s + TRUE.per_sequence_s * (len(decodes) + len(chunks))
     for context in decodes:
         seconds += TRUE.per_token_s + (TRUE.per_context_s or 0) * context
+    seconds += (TRUE.prefill_s or 0) if chunks else 0
     for tokens, behind in chunks:
         for place in range(tokens):
             seconds += TRUE.per_token_s + TRUE.per_pair_s * (behind + place + 1)

@@ -27,7 +27,7 @@ from pagesim.validate.realtime.result import TimeComparison
 from pagesim.validate.realtime.run import Bench, Clock
 from pagesim.validate.replay.experiment import Experiment
 
-TRUE = LinearStep(4e-4, 1.3e-5, 2e-8, 2.9e-5, 2.5e-7)
+TRUE = LinearStep(4e-4, 1.3e-5, 2e-8, 2.9e-5, 2.5e-7, 3e-4)
 RULES: dict[str, Any] = {"num_blocks": 65, "max_model_len": 256}
 
 
@@ -126,7 +126,7 @@ def test_what_the_loop_does_between_steps_belongs_to_the_step(time: MadeUpTime) 
 
 def test_a_simulator_that_is_told_other_step_times_is_off(time: MadeUpTime, monkeypatch: pytest.MonkeyPatch) -> None:
     simulated = run_module.simulated_figures
-    double = LinearStep(8e-4, 2.6e-5, 4e-8, 5.8e-5, 5e-7)
+    double = LinearStep(8e-4, 2.6e-5, 4e-8, 5.8e-5, 5e-7, 6e-4)
     monkeypatch.setattr(
         run_module, "simulated_figures", lambda trace, experiment, _: simulated(trace, experiment, double)
     )

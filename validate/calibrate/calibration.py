@@ -38,8 +38,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
-    """`fitted`, `held_out`: residuals of `step_time` on either part. `one_price`: those of the held-out part under a
-    model that charges twice a pair for each context, as the profile that is shipped does, fitted on the same rows.
+    """`fitted`, `held_out`: residuals of `step_time` on either part. `one_price`: those of the held-out part under
+    the form of the profile that is shipped, which charges twice a pair for each context and nothing for a prefill.
     `noise`: None where the rows were read.
     """
 
@@ -79,7 +79,7 @@ class Calibration:
             "coefficients": asdict(self.step_time),
             "fitted": asdict(self.fitted),
             "held_out": asdict(self.held_out),
-            "held_out_at_one_price": asdict(self.one_price),
+            "held_out_in_t4_form": asdict(self.one_price),
             "groups": [asdict(group) for group in self.groups],
             "noise": None if self.noise is None else asdict(self.noise),
         }

@@ -23,7 +23,8 @@ LEAST = 1e-6  # of the mean time: so small a fitted time would weigh as much as 
 
 
 def fit_step_time(times: Sequence[BatchTime], split: bool = True) -> LinearStep:
-    """The coefficients. `split`: contexts have a price of their own; else twice a pair's.
+    """The coefficients. `split`: contexts have a price of their own, and so has a step with a prefill; else a context
+    costs twice a pair, and that is all.
 
     Raises UsageError if the rows do not tell the kinds of work apart, or leave a step without a base time.
     """
@@ -32,11 +33,10 @@ def fit_step_time(times: Sequence[BatchTime], split: bool = True) -> LinearStep:
     size = np.linalg.norm(work, axis=0)
     if not len(times) or not size.all() or np.linalg.matrix_rank(work / size) < work.shape[1]:
         raise UsageError(
-            f"{len(times)} rows to fit on, which do not tell steps, tokens, prefill pairs, decode contexts and "
-            "sequences apart; accepted: batches with and without prefills, of several sizes and lengths"
+            f"{len(times)} rows to fit on, which do not tell steps, tokens, prefill pairs, decode contexts, sequences "
+            "and steps with a prefill apart; accepted: batches with and without prefills, of several sizes and lengths"
         )
-    base_s, token_s, pair_s, sequence_s, *context_s = _weighed(work / size, measured_s) / size
-    return LinearStep(*map(float, (base_s, token_s, pair_s, sequence_s, *context_s)))
+    return LinearStep(*(_weighed(work / size, measured_s) / size).tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def residuals(times: Sequence[BatchTime], step_time: LinearStep) -> Residuals:
 def _columns(shape: Shape, split: bool) -> tuple[int, ...]:
     """In the order of LinearStep's coefficients."""
     if split:
-        return 1, shape.tokens, shape.prefill_pairs, shape.sequences, shape.contexts
+        return 1, shape.tokens, shape.prefill_pairs, shape.sequences, shape.contexts, int(bool(shape.chunks))
     return 1, shape.tokens, shape.prefill_pairs + 2 * shape.contexts, shape.sequences
 
 

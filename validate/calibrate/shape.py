@@ -57,8 +57,8 @@ class Shape:
 
     @property
     def work(self) -> Work:
-        """In the terms of a model that has a price for contexts."""
-        return Work(1, self.tokens, self.prefill_pairs, self.sequences, self.contexts)
+        """In the terms of a model that has a price for contexts, and one for a prefill."""
+        return Work(1, self.tokens, self.prefill_pairs, self.sequences, self.contexts, int(bool(self.chunks)))
 
     def seconds(self, step_time: StepTime) -> float:
         """What a model says of it."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
 
 from pagesim.engine.engine import Engine
 from pagesim.engine.load import warm_up
@@ -80,6 +81,8 @@ class Timer:
                 coming += 1
             engine.step()
             assert self._last is not None, "the engine's on_step is not this timer's note"
+            if engine.config.device != "cpu":  # a step that samples nothing does not wait for the card
+                torch.cuda.synchronize(engine.config.device)
             end_s = self._clock()
             rounds.append((self._last, end_s - begin_s))
             begin_s, number = end_s, number + 1

@@ -32,10 +32,6 @@ class ServerExperiment:
         cls, trace: Trace, config: ServingConfig, step_time: StepTime, speed: float, timeout_s: float
     ) -> ServerExperiment:
         """Samples become requests of their own. Raises UsageError on what cannot end in time, or is too much."""
-        if not 0 < speed < np.inf:
-            raise UsageError(f"--speed {speed:g}; accepted: more than 0, how often faster than the trace")
-        if not 0 < timeout_s < np.inf:
-            raise UsageError(f"--timeout {timeout_s:g}; accepted: more than 0, seconds")
         samples = independent_samples(trace)
         fits = config.can_serve(samples.prompt_tokens, samples.output_tokens)
         fits &= samples.total_tokens <= config.max_model_len

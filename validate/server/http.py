@@ -16,11 +16,13 @@ from pagesim.sim.errors import UsageError
 from pagesim.validate.server.errors import GoneError, NonsenseError, RefusedError
 
 MOST_BYTES = 2**24  # of an answer that is read whole, and of a line of one that is not
+PATIENCE_S = 10.0  # with a question that is answered at once, or not
 SHOWN = 200  # characters of what a server says
 
 
 class Server:
-    """`address`: http://HOST:PORT, as a person gives it. `patience_s`: how long it may be silent.
+    """`address`: http://HOST:PORT, as a person gives it. `patience_s`: how long it may be silent
+    in the middle of an answer.
 
     Raises UsageError on an address that is none.
     """
@@ -42,7 +44,7 @@ class Server:
 
     def get(self, path: str) -> bytes:
         """Raises GoneError, NonsenseError, and RefusedError where it is anything but 200."""
-        with self._answer("GET", path, None) as answer:
+        with self._answer("GET", path, None, min(PATIENCE_S, self._patience_s)) as answer:
             try:
                 body = answer.read(MOST_BYTES + 1)
             except (OSError, HTTPException) as error:
@@ -53,7 +55,7 @@ class Server:
 
     def lines(self, path: str, body: bytes) -> Iterator[bytes]:
         """POST a JSON body; the lines of the answer as they come, until it ends or breaks off. Raises as `get` does."""
-        with self._answer("POST", path, body) as answer:
+        with self._answer("POST", path, body, self._patience_s) as answer:
             while True:
                 try:
                     line = answer.readline(MOST_BYTES)
@@ -73,9 +75,9 @@ class Server:
                 connection.sock.shutdown(socket.SHUT_RDWR)
 
     @contextlib.contextmanager
-    def _answer(self, method: str, path: str, body: bytes | None) -> Iterator[HTTPResponse]:
+    def _answer(self, method: str, path: str, body: bytes | None, patience_s: float) -> Iterator[HTTPResponse]:
         kind = HTTPSConnection if self._secure else HTTPConnection
-        connection = kind(self._host, self._port, timeout=self._patience_s)
+        connection = kind(self._host, self._port, timeout=patience_s)
         with self._lock:
             if self._closed:
                 raise GoneError("the replay has been broken off")

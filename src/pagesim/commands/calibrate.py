@@ -132,7 +132,7 @@ def _show(found: Calibration) -> None:
     for part, left in (
         ("fitted on", found.fitted),
         ("held out", found.held_out),
-        ("  a context at twice a pair's price", found.one_price),
+        ("  in the T4's form", found.one_price),
     ):
         r2 = "-" if left.r2 is None else f"{left.r2:.4f}"
         table.add_row(

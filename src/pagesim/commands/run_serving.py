@@ -73,7 +73,7 @@ StepTimeForm = Annotated[
     option(
         "--step-time",
         metavar="FORM|PROFILE",
-        help="constant:S, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE[:PER_CONTEXT], roofline:DEVICE:MODEL, "
+        help="constant:S, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE[:PER_CONTEXT[:PREFILL]], roofline:DEVICE:MODEL, "
         f"or a profile, by name or file. [default: {REFERENCE_STEP_TIME}; with --device, its roofline]",
     ),
 ]

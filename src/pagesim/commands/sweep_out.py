@@ -12,6 +12,7 @@ from pagesim.commands.where import Where
 if TYPE_CHECKING:
     from pagesim.sim.sweep.plan import Plan
     from pagesim.sim.sweep.result import SweepResult
+    from pagesim.sim.sweep.sweep import Counts, Rest
 
 PAGE = "sweep.html"
 MOST_LINES = 40  # of the table in the terminal: all of them are in the dataset
@@ -19,28 +20,34 @@ MOST_LINES = 40  # of the table in the terminal: all of them are in the dataset
 
 def run_plan(plan: Plan, types: Mapping[str, type], where: Where, folder: Path, retry_failed: bool) -> SweepResult:
     """Run what is not in the folder yet, and write the dataset. Raises UsageError."""
-    from pagesim.sim.console import progress
     from pagesim.sim.sweep.dataset import FILE_NAME, columns, rows, write_dataset
     from pagesim.sim.sweep.journal import Journal
     from pagesim.sim.sweep.result import SweepResult
     from pagesim.sim.sweep.summary import summary, varied
-    from pagesim.sim.sweep.sweep import Rest, carry_out
+    from pagesim.sim.sweep.sweep import Rest
 
     with Journal.opened(folder) as journal:
-        rest = Rest(plan, journal, retry_failed)
-        skipped, left = rest.skipped, plan.num_points - rest.skipped
-        print(f"{left:,} of {plan.num_points:,} points to run, {skipped:,} skipped: done before", file=sys.stderr)
-        try:
-            with progress(f"{left:,} points", rest.requests) as advance:
-                counts = carry_out(rest, where.workers(), advance)
-        except KeyboardInterrupt:
-            print(f"{rest.skipped:,} points are in {folder}; the same command goes on there", file=sys.stderr)
-            raise
+        counts = carry_on(Rest(plan, journal, retry_failed), where, folder, "points")
         path, names = folder / FILE_NAME, varied(plan)
         count = write_dataset(path, rows(plan, journal), columns(plan, types))
     lines = summary(path, names)
     first = plan.seeds.start
     return SweepResult(path, count, len(plan.variants), first, len(plan.seeds), counts, tuple(names), tuple(lines))
+
+
+def carry_on(rest: Rest, where: Where, folder: Path, what: str) -> Counts:
+    """Run what is not in the journal of `folder` yet, and say what that is."""
+    from pagesim.sim.console import progress
+    from pagesim.sim.sweep.sweep import carry_out
+
+    skipped, total = rest.skipped, rest.plan.num_points
+    print(f"{total - skipped:,} of {total:,} {what} to run, {skipped:,} skipped: done before", file=sys.stderr)
+    try:
+        with progress(f"{total - skipped:,} {what}", rest.requests) as advance:
+            return carry_out(rest, where.workers(), advance)
+    except KeyboardInterrupt:
+        print(f"{rest.skipped:,} {what} are in {folder}; the same command goes on there", file=sys.stderr)
+        raise
 
 
 def hand_out(result: SweepResult, as_json: bool, no_html: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import sys
 from dataclasses import dataclass
@@ -49,6 +50,11 @@ class ServerWish:
     num_blocks: int | None
     block_size: int | None
 
+    def __post_init__(self) -> None:
+        for flag, value in (("--speed", self.speed), ("--timeout", self.timeout_s), ("--vocab-size", self.vocab_size)):
+            if not 0 < value < math.inf:
+                raise UsageError(f"{flag} {value:g}; accepted: more than 0")
+
 
 def drive_vllm(setup: Setup) -> VllmResult:
     """vLLM's scheduler beside the simulator. Raises UsageError."""
@@ -83,8 +89,6 @@ def replay_on_server(asked: ServerWish, wish: Wish, rules: dict[str, Any]) -> Se
     from pagesim.validate.server.result import ServerResult
     from pagesim.validate.server.rows import rows
 
-    if asked.vocab_size < 1:
-        raise UsageError(f"--vocab-size {asked.vocab_size}; accepted: 1 or more")
     server = Server(asked.address, asked.timeout_s)
     about = ask_about(server, asked.model)
     num_blocks, block_size = pool_of(about, asked.num_blocks, asked.block_size)
