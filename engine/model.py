@@ -11,11 +11,9 @@ import torch
 from pagesim.engine.checkpoint import find_model, load_weights, read_json
 from pagesim.engine.errors import ModelError
 from pagesim.engine.model_config import DTYPES, ModelConfig, eos_token_ids, read_config
-from pagesim.engine.presets import PRESETS
+from pagesim.engine.presets import PRESETS, RANDOM
 from pagesim.engine.tokenizer import Tokenizer, tokenizer_of
 from pagesim.engine.weights import Weights, fill_randomly
-
-RANDOM = "random:"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,10 +36,11 @@ class Measures:
     """One allocator, one run. Counts are of requests that arrived after the warm-up: `admitted` stayed to their end,
     `refused` found no room, `rejected` could never have been held, `dropped` were ended to make room.
 
-    `means` is one interval, warm-up to last arrival; `steady` the last half of the time; `series` equal intervals over
-    all of it. `served_tokens`, `refused_tokens`: final lengths of all that were not rejected, and of the refused.
-    `occupied_at_refusal`: a share of the pool for each refusal. `refused_by_length` and `offered_by_length`: requests
-    whose total length lies between two of `length_edges`.
+    `means` is one interval, warm-up to last arrival; `steady` the last half of the time, over which `steady_sequences`
+    is the mean number that were placed at once; `series` equal intervals over all of it. `served_tokens`,
+    `refused_tokens`: final lengths of all that were not rejected, and of the refused. `occupied_at_refusal`: a share of
+    the pool for each refusal. `refused_by_length` and `offered_by_length`: requests whose total length lies between two
+    of `length_edges`.
     """
 
     requests: int
@@ -51,6 +52,7 @@ class Measures:
     refused_tokens: int
     means: Occupancy
     steady: Occupancy
+    steady_sequences: float
     series: Occupancy
     at_refusal: AtRefusal | None
     occupied_at_refusal: Floats
@@ -103,6 +105,7 @@ def measure(
     def over(edges_s: Floats) -> Occupancy:
         return occupancy(trace, residence_s, log, capacity, growth, edges_s)
 
+    steady_s = max(begin_s, end_s / 2), end_s
     refusals = log.refusals[counted[log.refusals["request"]]]
     edges, total = length_edges(max_model_len), trace.total_tokens
     return Measures(
@@ -114,7 +117,8 @@ def measure(
         served_tokens=int(total[counted & (log.outcome != REJECTED)].sum()),
         refused_tokens=int(total[refusals["request"]].sum()),
         means=over(np.array([begin_s, end_s])),
-        steady=over(np.array([max(begin_s, end_s / 2), end_s])),
+        steady=over(np.array(steady_s)),
+        steady_sequences=_at_once(trace, log, *steady_s),
         series=over(np.linspace(0, end_s, SERIES_INTERVALS + 1)),
         at_refusal=_at_refusal(refusals, capacity),
         occupied_at_refusal=1 - refusals["free"] / capacity,
@@ -122,6 +126,13 @@ def measure(
         refused_by_length=np.histogram(total[refusals["request"]], edges)[0],
         moved_tokens=log.moved_tokens,
     )
+
+
+def _at_once(trace: Trace, log: PlacementLog, begin_s: float, end_s: float) -> float:
+    """How many requests had room, in the mean over that time."""
+    entered = (log.outcome == ADMITTED) | (log.outcome == DROPPED)
+    stayed_s = np.minimum(log.end_s[entered], end_s) - np.maximum(trace.arrival_s[entered], begin_s)
+    return float(np.maximum(stayed_s, 0).sum() / (end_s - begin_s))
 
 
 def _at_refusal(refusals: np.ndarray, capacity: int) -> AtRefusal | None:

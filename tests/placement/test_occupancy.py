@@ -132,3 +132,13 @@ def test_what_refusals_found_by_hand() -> None:
     assert length_edges(4).tolist() == [1, 2, 4, 8]
     assert figures.offered_by_length.tolist() == [0, 2, 2] and figures.refused_by_length.tolist() == [0, 2, 0]
     assert len(figures.occupied_at_refusal) == 2 and figures.refused_share == 0.5
+
+
+def test_sequences_at_once_by_hand() -> None:
+    """Arrivals at 0, 2, 4, 8 s in a pool of three, each for 4 s: over [4, 8], that of 2 s for 2 s, that of 4 for 4."""
+    trace = Trace(np.array([0.0, 2.0, 4.0, 8.0]), np.full(4, 5), np.full(4, 5))
+    residence_s, pool = np.full(4, 4.0), Pool(30, 10, 1)
+    log = place_all(trace, residence_s, Paged(pool))
+    assert measure(trace, residence_s, log, 30, 10, "final", 0.0).steady_sequences == (2 + 4) / 4
+    small = place_all(trace, residence_s, Paged(Pool(10, 10, 1)))  # who comes at 2 s is refused
+    assert measure(trace, residence_s, small, 10, 10, "final", 0.0).steady_sequences == 4 / 4

@@ -1,0 +1,83 @@
+"""Carrying a sweep out: progress while it lasts, then a table or JSON, and a page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pagesim.commands.where import Where
+
+if TYPE_CHECKING:
+    from pagesim.sim.sweep.plan import Plan
+    from pagesim.sim.sweep.result import SweepResult
+    from pagesim.sim.sweep.sweep import Counts, Rest
+
+PAGE = "sweep.html"
+MOST_LINES = 40  # of the table in the terminal: all of them are in the dataset
+
+
+def run_plan(plan: Plan, types: Mapping[str, type], where: Where, folder: Path, retry_failed: bool) -> SweepResult:
+    """Run what is not in the folder yet, and write the dataset. Raises UsageError."""
+    from pagesim.sim.sweep.dataset import FILE_NAME, columns, rows, write_dataset
+    from pagesim.sim.sweep.journal import Journal
+    from pagesim.sim.sweep.result import SweepResult
+    from pagesim.sim.sweep.summary import summary, varied
+    from pagesim.sim.sweep.sweep import Rest
+
+    with Journal.opened(folder) as journal:
+        counts = carry_on(Rest(plan, journal, retry_failed), where, folder, "points")
+        path, names = folder / FILE_NAME, varied(plan)
+        count = write_dataset(path, rows(plan, journal), columns(plan, types))
+    lines = summary(path, names)
+    first = plan.seeds.start
+    return SweepResult(path, count, len(plan.variants), first, len(plan.seeds), counts, tuple(names), tuple(lines))
+
+
+def carry_on(rest: Rest, where: Where, folder: Path, what: str) -> Counts:
+    """Run what is not in the journal of `folder` yet, and say what that is."""
+    from pagesim.sim.console import progress
+    from pagesim.sim.sweep.sweep import carry_out
+
+    skipped, total = rest.skipped, rest.plan.num_points
+    print(f"{total - skipped:,} of {total:,} {what} to run, {skipped:,} skipped: done before", file=sys.stderr)
+    try:
+        with progress(f"{total - skipped:,} {what}", rest.requests) as advance:
+            return carry_out(rest, where.workers(), advance)
+    except KeyboardInterrupt:
+        print(f"{rest.skipped:,} {what} are in {folder}; the same command goes on there", file=sys.stderr)
+        raise
+
+
+def hand_out(result: SweepResult, as_json: bool, no_html: bool) -> int:
+    """Print it, write its page; the exit status."""
+    from pagesim.sim.jsontext import dumps
+
+    if as_json:
+        print(dumps(result.document()))
+    else:
+        _print(result)
+    stream = sys.stderr if as_json else sys.stdout
+    print(f"results: {result.dataset}, {result.rows:,} rows", file=stream)
+    return 1 if result.counts.failed or result.nonsense else 0
+
+
+def _print(result: SweepResult) -> None:
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+
+    from pagesim.sim.sweep.words import head, sentences, table_rows
+
+    console = Console(highlight=False, markup=False)
+    table = Table(*head(result), box=SIMPLE, pad_edge=False)
+    for column in table.columns[len(result.varied) + 1 :]:
+        column.justify = "right"
+    for row in table_rows(result)[:MOST_LINES]:
+        table.add_row(*row)
+    console.print(table)
+    if len(result.lines) > MOST_LINES:
+        console.print(f"{len(result.lines) - MOST_LINES:,} more lines are in the results.")
+    for sentence in sentences(result):
+        console.print(f"- {sentence}")
