@@ -62,12 +62,13 @@ def _both(value: Interval) -> str:
 
 def sentences(lines: list[Line], frontier: Frontier) -> list[str]:
     """One for each line, then one for each that says how many cards a trace takes."""
-    told = [f"{_name(line)}: {_found(line, frontier)}." for line in lines]
-    return told + [f"{_name(line)}: {_cards(line, frontier)}." for line in lines if line.cards is not None]
+    told = [f"{name(line)}: {_found(line, frontier)}." for line in lines]
+    return told + [f"{name(line)}: {_cards(line, frontier)}." for line in lines if line.cards is not None]
 
 
-def _name(line: Line) -> str:
-    said = ", ".join(f"{option_words(name)} {value}" for name, value in line.options.items() if value is not None)
+def name(line: Line) -> str:
+    """Which line it is: what varies, and the allocator."""
+    said = ", ".join(f"{option_words(option)} {value}" for option, value in line.options.items() if value is not None)
     return ", ".join(part for part in (said, line.allocator) if part)
 
 

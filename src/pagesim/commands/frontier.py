@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -65,6 +67,11 @@ def frontier(
         print(dumps({"schema": SCHEMA, **answer, "lines": [line.as_json() for line in found]}))
     else:
         _print(found, wanted)
+    if not no_html:
+        from pagesim.sim.sweep.frontier_page import frontier_page
+
+        frontier_page(found, wanted, shlex.join(["pagesim", *sys.argv[1:]])).write(out / PAGE)
+        print(f"report: {out / PAGE}", file=sys.stderr if as_json else sys.stdout)
     if any(line.error is not None for line in found):
         raise typer.Exit(1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,8 +51,8 @@ def carry_on(rest: Rest, where: Where, folder: Path, what: str) -> Counts:
         raise
 
 
-def hand_out(result: SweepResult, as_json: bool, no_html: bool) -> int:
-    """Print it, write its page; the exit status."""
+def hand_out(result: SweepResult, as_json: bool, no_html: bool, svg: Path | None) -> int:
+    """Print it, write its page into its folder, and a picture; the exit status."""
     from pagesim.sim.jsontext import dumps
 
     if as_json:
@@ -60,6 +61,18 @@ def hand_out(result: SweepResult, as_json: bool, no_html: bool) -> int:
         _print(result)
     stream = sys.stderr if as_json else sys.stdout
     print(f"results: {result.dataset}, {result.rows:,} rows", file=stream)
+    if not no_html:
+        from pagesim.sim.sweep.page import sweep_page
+
+        page = result.dataset.parent / PAGE
+        sweep_page(result, shlex.join(["pagesim", *sys.argv[1:]])).write(page)
+        print(f"report: {page}", file=stream)
+    if svg is not None:
+        from pagesim.sim.files import write_text
+        from pagesim.sim.sweep.page import sweep_picture
+
+        write_text(svg, sweep_picture(result))
+        print(f"picture: {svg}", file=stream)
     return 1 if result.counts.failed or result.nonsense else 0
 
 
