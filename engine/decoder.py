@@ -47,14 +47,14 @@ class Decoder:
             hidden = hidden + self._attention(number, layer, normed, turns, attend)
             hidden = hidden + _mlp(layer, rms_norm(hidden, size, layer.mlp_norm, epsilon))
         last = rms_norm(hidden.index_select(0, rows), size, weights.norm, epsilon)
-        return weights.head(last).contiguous()
+        return weights.head(last)
 
     def _attention(
         self, number: int, layer: LayerWeights, normed: torch.Tensor, turns: torch.Tensor, attend: Attend
     ) -> torch.Tensor:
         """Query and key heads lie side by side in the product, and are turned together."""
         config = self._config
-        heads = layer.qkv(normed).contiguous().view(len(normed), -1, config.head_dim)
+        heads = layer.qkv(normed).view(len(normed), -1, config.head_dim)
         keys_end = config.num_heads + config.num_kv_heads
         turned = rotate(self._normed_heads(layer, heads[:, :keys_end]), turns)
         query, key = turned[:, : config.num_heads].contiguous(), turned[:, config.num_heads :]

@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from pagesim.sim.result import AllocatorResult, RunResult
+from pagesim.sim.serving.result import ServingResult
 
 PARTS = {  # part of the pool: (colour, pattern, what it means)
     "used": ("#0072B2", "", "holds a token"),
@@ -36,9 +37,10 @@ class PoolSeries(Protocol):
         """Where each interval ends; the others, named as in PARTS, are means over it."""
 
 
-def account_over_time(result: RunResult) -> go.Figure:
+def account_over_time(result: RunResult | ServingResult) -> go.Figure:
     """Used, reserved, internal and free over time, stacked, one panel for each allocator on one time axis."""
-    return account_panels({name: allocator.series for name, allocator in result.allocators.items()})
+    series: dict[str, PoolSeries] = {name: result.allocators[name].series for name in result.allocators}
+    return account_panels(series)
 
 
 def account_panels(all_series: Mapping[str, PoolSeries]) -> go.Figure:
@@ -128,6 +130,11 @@ def laid_out(figure: go.Figure, plot_height: int, entries: int) -> go.Figure:
     margin = {"l": 60, "r": 20, "t": 40, "b": foot}
     figure.update_layout(height=plot_height + 40 + foot, showlegend=True, legend=legend, margin=margin)
     return figure
+
+
+def styled(figure: go.Figure) -> go.Figure:
+    """In the type and on the ground that all figures have."""
+    return figure.update_layout(template="plotly_white", font={"size": 13})
 
 
 def _lines(result: RunResult) -> list[tuple[str, str, str, AllocatorResult]]:

@@ -15,8 +15,8 @@ import plotly.io
 import plotly.offline
 from markupsafe import Markup
 
-from pagesim.sim import figures
 from pagesim.sim.allocators import described
+from pagesim.sim.figures import styled
 from pagesim.sim.files import write_text
 from pagesim.sim.result import RunResult
 from pagesim.sim.serving.result import ServingResult
@@ -67,44 +67,7 @@ def _load(config: dict[str, Any]) -> str:
     return f"{words} of {Path(trace).name}" if trace else words
 
 
-def run_panels(result: RunResult) -> list[Panel]:
-    """The figures of a run in which nothing waits."""
-    many = len(result.trace.replications) > 1
-    panels = [
-        Panel(
-            "Where the pool's memory was",
-            "Every slot of the pool over time" + (", the mean of all replications" if many else "") + ": used, "
-            "reserved, internal and free add up.",
-            figures.account_over_time(result),
-        )
-    ]
-    if any(a.refused for a in result.allocators.values()):
-        panels += [
-            Panel(
-                "Full, or merely awkward?",
-                "The share of refusals that happened at each occupancy or below. A curve that stays at zero and then "
-                "jumps at the right edge refuses when the memory is gone; one that climbs before it refuses while "
-                "memory lies free in pieces.",
-                figures.occupancy_at_refusal(result),
-            ),
-            Panel(
-                "Who is refused",
-                "The share of requests of each length that were refused.",
-                figures.refused_by_length(result),
-            ),
-        ]
-    panels.append(
-        Panel(
-            "What the pool holds",
-            "Sequences of one and the same length that the empty pool has room for.",
-            figures.capacity_by_length(result),
-        )
-    )
-    return panels
-
-
 def figure_json(figure: go.Figure) -> Markup:
     """A figure as a page's script has it."""
-    figure.update_layout(template="plotly_white", font={"size": 13})
-    text = json.dumps(json.loads(plotly.io.to_json(figure)), sort_keys=True)
+    text = json.dumps(json.loads(plotly.io.to_json(styled(figure))), sort_keys=True)
     return Markup(text.replace("<", "\\u003c"))  # no name in it can end the script

@@ -52,30 +52,35 @@ class SavedResult:
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Read what `save` wrote: the file, or its folder. Raises UsageError if it is not such a result."""
-        file, text, found = _read(Path(path))
+        file, found = schema_of(path)
         if found != cls.SCHEMA:
             raise UsageError(f"{file}: schema {found}; accepted: {cls.SCHEMA}")
         try:
-            return msgspec.json.decode(text, type=cls)
+            return msgspec.json.decode(file.read_bytes(), type=cls)
         except msgspec.MsgspecError as error:
             raise UsageError(f"{file}: not a saved run ({error})") from error
 
 
-def load_any(path: Path, kinds: Sequence[type[Any]]) -> Any:
+def load_any(path: Path | str, kinds: Sequence[type[Any]]) -> Any:
     """A saved result of whichever of these kinds it is. Raises UsageError if it is none of them."""
-    file, _, found = _read(path)
+    file, found = schema_of(path)
     for kind in kinds:
         if found == kind.SCHEMA:
-            return kind.load(path)
+            return kind.load(file)
     raise UsageError(f"{file}: schema {found}; accepted: {', '.join(kind.SCHEMA for kind in kinds)}")
 
 
-def _read(path: Path) -> tuple[Path, bytes, str]:
-    """The file, what is in it, and its schema."""
-    file = path / FILE_NAME if path.is_dir() else path
+def file_of(path: Path | str) -> Path:
+    """The file of a saved result that is named by it, or by its folder."""
+    path = Path(path)
+    return path / FILE_NAME if path.is_dir() else path
+
+
+def schema_of(path: Path | str) -> tuple[Path, str]:
+    """The file of a saved result, and the form that it says it has. Raises UsageError if it is none."""
+    file = file_of(path)
     try:
-        text = file.read_bytes()
-        return file, text, msgspec.json.decode(text, type=_Schema).schema
+        return file, msgspec.json.decode(file.read_bytes(), type=_Schema).schema
     except OSError as error:
         raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
     except msgspec.MsgspecError as error:

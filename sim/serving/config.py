@@ -124,11 +124,6 @@ class ServingConfig:
                 f"--prefix-match-unit {self.prefix_match_unit}; accepted: 0 for whole blocks, or what divides the "
                 f"block size of {self.block_size}"
             )
-        if self.evict == "fifo" and self.prefix_match_unit:
-            raise UsageError(
-                f"--evict fifo with --prefix-match-unit {self.prefix_match_unit}: known to go wrong in rare cases; "
-                "accepted: another rule, or whole blocks"
-            )
         if self.evict != "lru" and not self.prefix_caching:
             raise UsageError(f"--evict {self.evict} without --prefix-caching: nothing is kept; accepted: both")
         if self.long_prefill_threshold and not self.chunked_prefill:

@@ -80,15 +80,20 @@ class ServingFigures:
         return asdict(self)
 
 
-def figures(log: ServingLog, slo: Slo | None = None, since_s: float = 0.0) -> ServingFigures:
-    """All figures of a run, or of what comes after a warm-up of `since_s`; goodput is None without objectives."""
+def figures(
+    log: ServingLog, slo: Slo | None = None, since_s: float = 0.0, line: Timeline | None = None
+) -> ServingFigures:
+    """All figures of a run, or of what comes after a warm-up of `since_s`; goodput is None without objectives.
+
+    `line`: the timeline of `log`, where it is at hand.
+    """
     first_step, segments = _since(log, since_s)
     counted, done = log.arrival_s >= since_s, ~np.isnan(log.finish_s)
     begin_s = max(since_s, float(log.arrival_s[0])) if len(log.arrival_s) else since_s
     span_s = max(log.end_s - begin_s, 0.0)
     per_s = 1 / span_s if span_s else 0.0
     ended = log.finish_s >= since_s  # false for NaN
-    line = Timeline(log)
+    line = line or Timeline(log)
     means = pool_means(line, np.array([begin_s, begin_s + span_s]))
     totals = log.totals(first_step)
     preemptions = log.preemptions["row"][log.preemptions["step"] >= first_step]

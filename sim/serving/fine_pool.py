@@ -54,16 +54,24 @@ class FinePool(PrefixPool):
         self._close_tails()
         hit = super().find(row, tokens)
         self._settle()
-        block, start, keys = hit // self._size, hit, self._keys_of[row]
-        if start >= self._prompt[row]:
-            return hit
-        key = self._after[row] if block == self._prompt[row] // self._size else int(keys[block])
-        if key is not None and key < len(self._slot) and self._slot[key] != NOWHERE:
-            common = self._size
-        else:
-            common = self._beginnings.common(row, block, keys)
-        common = min(common, self._prompt[row] - start)
-        return max(hit, min(start + common, tokens - 1) // self._unit * self._unit)
+        common = self._common(row, hit // self._size)
+        return max(hit, min(hit + common, tokens - 1) // self._unit * self._unit)
+
+    def _common(self, row: int, block: int) -> int:
+        """The most first tokens of its block that one which can be found has too: its own, once it was preempted, or
+        others as far as its prompt goes."""
+        keys, left = self._keys_of[row], self._prompt[row] - block * self._size
+        if block < len(keys) and self._can_be_found(int(keys[block])):
+            return self._size
+        if left <= 0:
+            return 0
+        after = self._after[row] if left < self._size else None
+        if after is not None and self._can_be_found(after):
+            return left
+        return min(left, self._beginnings.common(row, block, keys))
+
+    def _can_be_found(self, key: int) -> bool:
+        return key < len(self._slot) and bool(self._slot[key] != NOWHERE)
 
     def place(self, row: int, whole: int, hit: int, computed: int, spare: int) -> bool:
         """The copy is one of the blocks behind those found."""
@@ -98,6 +106,13 @@ class FinePool(PrefixPool):
         """All full blocks have keys."""
         self._tails.discard(row)
         super().preempt(row, computed)
+
+    @property
+    def ripens_in(self) -> int | None:
+        """Until the first block at the end of a prompt is full, of those that are not yet in this step."""
+        size, now = self._size, self._running.step
+        full = [self._running.base[row] + (self._prompt[row] // size + 1) * size - 1 for row in self._tails]
+        return min((step - now for step in full if step > now), default=None)
 
     def _close_tails(self) -> None:
         """Give last blocks of prompts their hashes, which decodes have filled meanwhile."""

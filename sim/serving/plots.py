@@ -5,15 +5,10 @@ from __future__ import annotations
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from pagesim.sim.figures import DASHES, LINES, PLOT_HEIGHT, account_panels, laid_out
+from pagesim.sim.figures import DASHES, LINES, PLOT_HEIGHT, laid_out
 from pagesim.sim.serving.result import ServingResult
 
 LATENCIES = {"ttft_s": "time to the first token", "tpot_s": "time per further token", "e2e_s": "time in all"}
-
-
-def account_over_time(result: ServingResult) -> go.Figure:
-    """Used, reserved, internal and free over time, stacked, one panel for each allocator on one time axis."""
-    return account_panels({name: allocator.series for name, allocator in result.allocators.items()})
 
 
 def queue_over_time(result: ServingResult) -> go.Figure:

@@ -241,6 +241,8 @@ BAD_OPTIONS = [
     (("--trace", "."), "folder"),
     (("--trace", "t.jsonl", "--lengths", "fixed:9"), "--trace and --lengths"),
     (("--trace", "t.jsonl", "--runs", "3"), "--trace is one run"),
+    (("--jitter", "1"), "--jitter tells how a trace is read"),
+    (("--hash-block-tokens", "16"), "--hash-block-tokens tells how a trace is read"),
     (("--seed", "x"), "--seed"),
     (("--no-such-option",), "--no-such-option"),
 ]

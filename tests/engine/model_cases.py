@@ -124,21 +124,27 @@ def prompts(seed: int, count: int, longest: int) -> list[list[int]]:
     return [[draw.randrange(VOCAB) for _ in range(length)] for length in lengths]
 
 
-def check_against(reference: Reference, engine: Engine, batch: list[list[int]], max_tokens: int) -> None:
-    """Every token is the one transformers would choose, and every logit within the tolerance of transformers' own.
+def check_against(reference: Reference, engine: Engine, batch: list[list[int]], max_tokens: int, n: int = 1) -> None:
+    """Every logit is within the tolerance of transformers' own; of n = 1, every token is the one that it would choose.
 
     Token by token it follows, from one pass of transformers over prompt and answer, that its own answer is the same.
+    More samples are drawn, as forks of one prompt, and go ways of their own.
     """
+    sampling = SamplingParams(temperature=int(n > 1), seed=7, max_tokens=max_tokens, ignore_eos=True, n=n, fork=n > 1)
     with recording() as recorded:
-        outputs = engine.generate(batch, SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True))
+        outputs = engine.generate(batch, sampling)
     for prompt, output in zip(batch, outputs, strict=True):
-        assert len(output.token_ids) == max_tokens
-        tokens = [*prompt, *output.token_ids]
-        expected = reference.logits(tokens)
-        for position in range(len(prompt), len(tokens)):
-            right, found = expected[position - 1], recorded.logits[output.request_id, position]
-            assert (found - right).abs().max() <= TOLERANCE * right.abs().max(), (output.request_id, position)
-            assert tokens[position] == int(right.argmax()), (output.request_id, position)
+        assert len({sample.token_ids for sample in output.samples}) == len(output.samples) == n
+        for sample in output.samples:
+            assert len(sample.token_ids) == max_tokens
+            tokens = [*prompt, *sample.token_ids]
+            expected = reference.logits(tokens)
+            name = output.request_id if n == 1 else f"{output.request_id}.{sample.index}"
+            for position in range(len(prompt), len(tokens)):
+                right, found = expected[position - 1], recorded.logits[name, position]
+                assert (found - right).abs().max() <= TOLERANCE * right.abs().max(), (name, position)
+                if n == 1:
+                    assert tokens[position] == int(right.argmax()), (name, position)
     assert engine.cache.blocks_used == 0
     engine.cache.check()
 

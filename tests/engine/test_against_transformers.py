@@ -86,3 +86,14 @@ def test_prefix_hits(family: str, references: dict[str, Reference]) -> None:
             check_against(reference, engine, batch, max_tokens=10)
         assert engine.scheduler.totals.prefix_hits_first > 0
     assert engine.scheduler.totals.preemptions > 0
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_forks(family: str, references: dict[str, Reference]) -> None:
+    """With room for all, and so short of blocks that forks are preempted and come back alone."""
+    reference = references[family]
+    batch = prompts(6, 4, 18)
+    for num_blocks in (64, 24):
+        engine = engine_of(reference.path, block_size=4, num_blocks=num_blocks, max_model_len=40, token_budget=30)
+        check_against(reference, engine, batch, max_tokens=14, n=3)
+    assert engine.scheduler.totals.preemptions > 0

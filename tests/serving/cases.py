@@ -63,9 +63,8 @@ def configs(draw, trace, **fixed):
     if options["prefix_caching"]:
         options.setdefault("evict", draw(st.sampled_from(EVICT)))
         options["evict_seed"] = draw(st.integers(0, 3))
-        units = [unit for unit in range(options["block_size"]) if not unit or options["block_size"] % unit == 0]
-        units = [0] if options["evict"] == "fifo" else [0, *units]  # the two are refused together
-        options.setdefault("prefix_match_unit", draw(st.sampled_from(units)))
+        units = [unit for unit in range(1, options["block_size"] + 1) if options["block_size"] % unit == 0]
+        options.setdefault("prefix_match_unit", draw(st.sampled_from([0, 0, *units])))
     if trace.n is not None and not options["prefix_caching"]:
         options.setdefault("fork", draw(st.sampled_from(("none", "cow", "cow"))))
     if options.setdefault("preempt", draw(st.sampled_from(("recompute", "swap")))) == "swap":

@@ -79,3 +79,9 @@ def test_decodes_behind_long_prompts(case):
 def test_copies_of_one_block(case):
     """Prompts that are computed beside each other fill equal blocks."""
     agree(*case)
+
+
+@SOME
+@given(cases(prefix_caching=True, prefix_match_unit=1))
+def test_matches_inside_blocks(case):
+    agree(*case)

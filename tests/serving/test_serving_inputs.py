@@ -38,7 +38,6 @@ SWAP = {"preempt": "swap", "host_blocks": 64, "host_bandwidth_bytes_per_s": 25e9
         ({"allocator": "buddy", "prefix_caching": True}, "--allocator buddy"),
         ({"evict": "mru", "prefix_caching": True}, "--evict mru; accepted: lru, fifo, random, optimal"),
         ({"evict": "fifo"}, "--evict fifo without --prefix-caching"),
-        ({"evict": "fifo", "prefix_caching": True, "prefix_match_unit": 4}, "--evict fifo with --prefix-match-unit 4"),
         ({"prefix_match_unit": 4}, "--prefix-match-unit 4 without --prefix-caching"),
         ({"prefix_match_unit": 5, "prefix_caching": True}, "--prefix-match-unit 5; accepted: 0 for whole blocks"),
         ({"preempt": "swap"}, "--preempt swap and --host-memory, in blocks, is not given"),

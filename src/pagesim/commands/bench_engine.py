@@ -88,8 +88,8 @@ def _check(batch: dict[str, int | None], trace: Path | None, options: ReadOption
     said = [name for name, value in batch.items() if value is not None]
     if trace is not None and said:
         raise UsageError(f"--trace and {said[0]} given; accepted: one of the two")
-    if trace is None and options != READ:
-        raise UsageError("how a trace is read is said, and no trace; accepted: together with --trace")
+    if trace is None:
+        reading.refuse_unread(options)
 
 
 def _trace_load(trace: Trace, vocab_size: int, seed: int) -> Iterator[Arrival]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -80,6 +81,16 @@ def read_options(
         start=cast(Any, start),
         limit=limit,
     )
+
+
+def refuse_unread(options: ReadOptions) -> None:
+    """Raise UsageError if something is said of how a trace is read, where none is."""
+    from pagesim.sim.errors import UsageError
+
+    for field in fields(options):
+        if getattr(options, field.name) != field.default:
+            flag = field.name.removesuffix("_s").replace("_", "-")
+            raise UsageError(f"--{flag} tells how a trace is read; accepted: together with --trace FILE")
 
 
 def read_with_progress(path: Path, options: ReadOptions) -> tuple[Trace, ReadReport]:

@@ -85,6 +85,8 @@ class Wish:
             raise UsageError("a pool in bytes without a model, whose tokens have a size; accepted: --num-blocks")
         wanted = ServingConfig(num_blocks=NUM_BLOCKS if pool.num_blocks is None else pool.num_blocks, **rules)
         check_comparable(wanted)
+        if self.trace is None:
+            reading.refuse_unread(self.read)
         given = None if self.trace is None else self._read(self.trace)
         wanted, engine = _start(wanted, machine, own)
         trace, words = self._requests(wanted, form, given)

@@ -32,6 +32,12 @@ def run_config(said: Mapping[str, Any]) -> RunConfig:
     drawn: Any = {field: said[name] for name, field in DRAWS.items()}
     if trace is not None and (given := [name for name, field in DRAWS.items() if said[name] != getattr(DRAWN, field)]):
         raise UsageError(f"--trace and {flag(given[0])} given; accepted: one of the two")
+    read = reading.read_options(
+        said["on_bad_row"], said["zero_output"], said["unsorted"], said["duplicates"], said["jitter"],
+        said["jitter_seed"], said["hash_block_tokens"], said["start"], said["limit"],
+    )  # fmt: skip
+    if trace is None:
+        reading.refuse_unread(read)
     limits = {"max_num_batched_tokens": said["token_budget"], "max_num_seqs": said["max_num_seqs"]}
     pool = run_pool(
         said["pool_tokens"], said["num_blocks"], said["model"], said["device"], said["utilization"], said["tp"],
@@ -52,10 +58,7 @@ def run_config(said: Mapping[str, Any]) -> RunConfig:
     return RunConfig(
         load=load if load is not None or trace else DEFAULT.load,
         trace=None if trace is None else str(trace),
-        reading=reading.read_options(
-            said["on_bad_row"], said["zero_output"], said["unsorted"], said["duplicates"], said["jitter"],
-            said["jitter_seed"], said["hash_block_tokens"], said["start"], said["limit"],
-        ),
+        reading=read,
         workload=WorkloadConfig(**drawn),
         pool=pool,
         max_model_len=said["max_model_len"],
@@ -64,7 +67,7 @@ def run_config(said: Mapping[str, Any]) -> RunConfig:
         warmup=said["warmup"],
         seed=said["seed"],
         num_runs=runs if runs is not None else 1 if trace else DEFAULT.num_runs,
-    )  # fmt: skip
+    )
 
 
 def flag(name: str) -> str:
