@@ -79,7 +79,7 @@ def _found(line: Line, frontier: Frontier) -> str:
     if line.state is State.NEVER:
         return f"{text} does not hold even at a load of {LOWEST:.2g}"
     if line.state is State.ALWAYS:
-        return f"{text} holds at any load, up to {HIGHEST:g}, the last that was tried"
+        return f"{text} holds at any load, up to {HIGHEST:g}, the last that was tried{_few(frontier)}"
     if line.load is None:
         each = ", ".join(f"{state} with {count}" for state, count in line.states.items())
         return f"the seeds differ on whether there is a highest load at all ({each}): more --requests would tell"
@@ -92,6 +92,12 @@ def _found(line: Line, frontier: Frontier) -> str:
         + (found if line.prefix_hit_share is not None else "")
         + (left_out if rejected > WORTH_SAYING else "")
     )
+
+
+def _few(frontier: Frontier) -> str:
+    """A trace that is short may never fill the pool, whatever its load."""
+    asked = frontier.plan.variants[0].options["requests"]
+    return "" if asked is None else f"; {asked:,} requests (--requests) may all fit at once"
 
 
 def _cards(line: Line, frontier: Frontier) -> str:

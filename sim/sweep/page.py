@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from pagesim.sim.errors import UsageError
 from pagesim.sim.files import write_text
+from pagesim.sim.picture import Picture
 from pagesim.sim.report import Panel, figure_json
 from pagesim.sim.sweep import plots, words
 from pagesim.sim.sweep.plots import Quantity
@@ -21,13 +22,11 @@ from pagesim.sim.sweep.series import (
     LOADS,
     MOST_CURVES,
     axis_title,
-    curves,
     fixed_options,
     many_curves,
     numeric_options,
     values,
 )
-from pagesim.sim.sweep.svg import picture
 
 TEMPLATE = "page.html"
 ENDS = 2  # values of an option that make no curve: beside another option they are left out
@@ -94,17 +93,13 @@ def sweep_panels(result: SweepResult) -> list[Panel]:
     return panels
 
 
-def sweep_picture(result: SweepResult) -> str:
-    """The first figure of a sweep as SVG. Raises UsageError if no option that varies has numbers."""
-    numeric = numeric_options(result)
-    for option in numeric:
-        wanted = (REFUSED, TTFT) if option in LOADS else (SEQUENCES, TOKENS)
-        for quantity in wanted:
-            drawn = [curve for curve in curves(result, option, quantity.figure) if len(curve.x) > 1]
-            if drawn:
-                log_x = drawn[0].x[0] > 0 and drawn[0].x[-1] / drawn[0].x[0] > plots.SEVERAL_OCTAVES
-                return picture(drawn, axis_title(option), quantity.title, log_x, quantity.logarithmic or log_x)
-    raise UsageError("--svg: nothing to draw; accepted: where some option takes several numbers")
+def sweep_picture(result: SweepResult) -> Picture:
+    """The first figure of a sweep. Raises UsageError if no option that varies has numbers."""
+    panels = sweep_panels(result)
+    if not panels:
+        raise UsageError("--figure: nothing to draw; accepted: where some option takes several numbers")
+    first = panels[0]
+    return Picture("sweep", first.title, first.caption, lambda: first.figure)
 
 
 def _knees(result: SweepResult, option: str) -> list[Panel]:

@@ -29,6 +29,8 @@ class Quantity:
 def along(result: SweepResult, option: str, quantities: Sequence[Quantity], cliffs: bool = False) -> go.Figure:
     """Each quantity along an option, one plot under the other; with `cliffs`, the steepest rise of each curve is marked
     in the first."""
+    across = values(result.lines, option)
+    octaves = across[0] > 0 and across[-1] / across[0] > SEVERAL_OCTAVES
     figure = make_subplots(rows=len(quantities), cols=1, shared_xaxes=True, vertical_spacing=0.3 / len(quantities) ** 2)
     names: dict[str, int] = {}
     for row, quantity in enumerate(quantities, start=1):
@@ -38,12 +40,11 @@ def along(result: SweepResult, option: str, quantities: Sequence[Quantity], clif
             figure.add_trace(_line(curve, number, quantity, legend=new), row, 1)
             if cliffs and row == 1 and (found := _cliff(curve, quantity)) is not None:
                 figure.add_trace(_mark(curve, number, found), row, 1)
-        kind = (
-            {"type": "log", "dtick": 1} if quantity.logarithmic else {"tickformat": ".0%" if quantity.share else None}
-        )
+        kind: dict[str, object] = {"tickformat": ".0%" if quantity.share else None}
+        if quantity.logarithmic or (octaves and not quantity.share):
+            kind = {"type": "log", "dtick": 1 if quantity.logarithmic else "D2"}
         figure.update_yaxes(title_text=quantity.title, rangemode="tozero", row=row, col=1, **kind)
-    across = values(result.lines, option)
-    if across[0] > 0 and across[-1] / across[0] > SEVERAL_OCTAVES:
+    if octaves:
         figure.update_xaxes(type="log", tickvals=across, ticktext=[f"{x:,.3g}" for x in across])
     figure.update_xaxes(title_text=axis_title(option), row=len(quantities), col=1)
     return laid_out(figure, PLOT_HEIGHT * len(quantities), len(names) + cliffs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -86,31 +85,25 @@ def test_a_page_asks_the_network_for_nothing_and_no_page_was_no_page(sweep: Any)
     assert sorted(path.name for path in Path("bare").iterdir()) == ["points.jsonl", "results.parquet"]
 
 
-def test_the_picture_is_svg_with_a_curve_for_each(sweep: Any) -> None:
-    words = ("--lengths", "fixed:50,fixed:100,fixed:200", "--load", 2, *SHORT, "--no-html")
-    document = sweep(*words, "--svg", "a.svg", "--json").json()
-    root = ET.parse("a.svg").getroot()
-    space = "{http://www.w3.org/2000/svg}"
-    lines = root.findall(f"{space}polyline")
-    assert len(lines) == 3
-    held = [line["figures"]["steady_sequences"]["mean"] for line in document["lines"] if line["allocator"] == "paged"]
-    heights = [float(pair.split(",")[1]) for pair in lines[2].attrib["points"].split()]
-    assert sorted(heights) == heights and held == sorted(held, reverse=True)  # y grows downwards
-    marks = {
-        text.text: float(text.attrib["y"]) - 4
-        for text in root.findall(f"{space}text")
-        if text.get("text-anchor") == "end"
-    }
-    zero, top = marks["0"], marks[max(marks, key=lambda text: float(text.replace(",", "")))]
-    scale = (zero - top) / max(float(text.replace(",", "")) for text in marks)
-    assert [zero - height for height in heights] == pytest.approx([value * scale for value in held], abs=0.2)
-    assert Path("a.svg").read_text() == (sweep(*words, "--svg", "b.svg"), Path("b.svg").read_text())[1]
+def test_the_first_figure_by_itself(sweep: Any) -> None:
+    words = ("--lengths", "fixed:50,fixed:100,fixed:200", "--load", 2, *SHORT)
+    assert sweep(*words, "--figure", "a.html").out.rstrip().endswith("figure: a.html")
+    (drawn,) = re.findall(r"const figure = (.*);$", Path("a.html").read_text(), re.MULTILINE)
+    first = figures(Path("pagesim-sweep/sweep.html"))["By tokens of a request, in the mean"]
+    assert json.loads(drawn)["data"] == first["data"]
 
 
-def test_a_picture_of_nothing_is_one_line(sweep: Any) -> None:
-    outcome = sweep(*SHORT, "--no-html", "--svg", "a.svg")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--figure", "a.html"), "--figure: nothing to draw; accepted: where some option takes several numbers"),
+        (("--figure", "a.bmp", "--load", "1,2"), "a.bmp: ends in '.bmp'; accepted: .html"),
+    ],
+)
+def test_a_figure_that_cannot_be_is_one_line(sweep: Any, words: tuple[str, ...], said: str) -> None:
+    outcome = sweep(*SHORT, "--no-html", *words)
     assert outcome.status == 2
-    assert "--svg: nothing to draw; accepted: where some option takes several numbers" in outcome.err
+    assert said in outcome.err, outcome.err
 
 
 def test_the_page_of_a_frontier_has_its_marks_and_intervals(pagesim: Any) -> None:
