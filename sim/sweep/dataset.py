@@ -28,7 +28,9 @@ ROWS_AT_ONCE = 1000
 NAMES = {"requests": "num_requests"}  # of columns, of options whose own name a figure has
 RESOLVED = ("pool_tokens",)  # options that the columns of the pool stand for, said or not
 KEYS: dict[str, type] = {"variant": int, "seed": int, "allocator": str}
-POOL: dict[str, type] = {"pool_tokens": int, "pool_num_blocks": int, "pool_block_size": int, "bytes_per_token": int}
+POOL: dict[str, type] = {
+    "pool_tokens": int, "pool_num_blocks": int, "pool_block_size": int, "bytes_per_token": int, "mean_tokens": float,
+}  # fmt: skip
 TYPES: dict[type, pa.DataType] = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 
 
@@ -59,7 +61,7 @@ def _configured(variant: Variant) -> dict[str, Any]:
     del whole["seed"]
     return {
         "pool_tokens": pool.tokens, "pool_num_blocks": pool.num_blocks, "pool_block_size": pool.block_size,
-        "bytes_per_token": pool.bytes_per_token, "config": canonical(whole),
+        "bytes_per_token": pool.bytes_per_token, "mean_tokens": variant.mean_tokens, "config": canonical(whole),
         "files": canonical(dict(variant.files)), "pagesim": __version__,
     }  # fmt: skip
 

@@ -62,12 +62,13 @@ def _both(value: Interval) -> str:
 
 def sentences(lines: list[Line], frontier: Frontier) -> list[str]:
     """One for each line, then one for each that says how many cards a trace takes."""
-    told = [f"{_name(line)}: {_found(line, frontier)}." for line in lines]
-    return told + [f"{_name(line)}: {_cards(line, frontier)}." for line in lines if line.cards is not None]
+    told = [f"{name(line)}: {_found(line, frontier)}." for line in lines]
+    return told + [f"{name(line)}: {_cards(line, frontier)}." for line in lines if line.cards is not None]
 
 
-def _name(line: Line) -> str:
-    said = ", ".join(f"{option_words(name)} {value}" for name, value in line.options.items() if value is not None)
+def name(line: Line) -> str:
+    """Which line it is: what varies, and the allocator."""
+    said = ", ".join(f"{option_words(option)} {value}" for option, value in line.options.items() if value is not None)
     return ", ".join(part for part in (said, line.allocator) if part)
 
 
@@ -78,7 +79,7 @@ def _found(line: Line, frontier: Frontier) -> str:
     if line.state is State.NEVER:
         return f"{text} does not hold even at a load of {LOWEST:.2g}"
     if line.state is State.ALWAYS:
-        return f"{text} holds at any load, up to {HIGHEST:g}, the last that was tried"
+        return f"{text} holds at any load, up to {HIGHEST:g}, the last that was tried{_few(frontier)}"
     if line.load is None:
         each = ", ".join(f"{state} with {count}" for state, count in line.states.items())
         return f"the seeds differ on whether there is a highest load at all ({each}): more --requests would tell"
@@ -91,6 +92,12 @@ def _found(line: Line, frontier: Frontier) -> str:
         + (found if line.prefix_hit_share is not None else "")
         + (left_out if rejected > WORTH_SAYING else "")
     )
+
+
+def _few(frontier: Frontier) -> str:
+    """A trace that is short may never fill the pool, whatever its load."""
+    asked = frontier.plan.variants[0].options["requests"]
+    return "" if asked is None else f"; {asked:,} requests (--requests) may all fit at once"
 
 
 def _cards(line: Line, frontier: Frontier) -> str:

@@ -15,8 +15,8 @@ from pagesim import __version__
 from pagesim.sim.allocators import in_order
 from pagesim.sim.config import RunConfig
 from pagesim.sim.errors import PagesimError
-from pagesim.sim.jsontext import canonical
-from pagesim.sim.run import expected_requests
+from pagesim.sim.jsontext import canonical, rounded
+from pagesim.sim.source import source
 from pagesim.sim.sweep.named_files import named_files
 from pagesim.sim.sweep.point import Point
 from pagesim.sim.sweep.trace_once import read_once
@@ -29,7 +29,8 @@ class Variant:
     """One combination of options. `config` is None where it makes no sense, and `error` says why.
 
     `options`: what every option of `run` is. `files`: those that the configuration names, with the hash of each.
-    `requests`: how many are put through allocators with one seed, for the estimate of the time left.
+    `requests`: how many are put through allocators with one seed, for the estimate of the time left. `mean_tokens`: of
+    a request that can be served, prompt and output.
     """
 
     number: int
@@ -38,6 +39,7 @@ class Variant:
     error: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     requests: int = 0
+    mean_tokens: float | None = None
 
     @property
     def key(self) -> str:
@@ -95,8 +97,10 @@ def make_plan(combinations: Iterable[Mapping[str, Any]], seeds: range, make: Mak
 def _variant(number: int, options: Mapping[str, Any], make: MakeConfig) -> Variant:
     config = make(options)
     config = replace(config, allocators=tuple(in_order(config.allocators)))
-    requests = expected_requests(config, read_once(config))
-    return Variant(number, options, config, None, named_files(config), requests)
+    found = source(config, read_once(config))
+    requests = found.num_requests * len(config.allocators)
+    mean_tokens = rounded(found.moments.p + found.moments.o)
+    return Variant(number, options, config, None, named_files(config), requests, mean_tokens)
 
 
 def varied_options(plan: Plan) -> list[str]:

@@ -17,6 +17,7 @@ from pagesim.sim.sweep.plan import Plan, varied_options
 LOAD = "trace_offered_load"
 PLACED = (
     "refused_share", "refused_token_share", "occupied", "used", "internal", "free", "steady_sequences", "dropped_share",
+    "never_filled_share",
     "at_refusal_occupied_mean", "at_refusal_unusable_mean",
 )  # fmt: skip
 SERVED = (
@@ -24,6 +25,10 @@ SERVED = (
     "e2e_s_p99", "preempted_share", "occupied", "used", "reserved", "internal", "waited_no_blocks_share",
     "running_mean", "prefix_hit_share",
 )  # fmt: skip
+DERIVED = {  # figure: what it is of what
+    "preempted_share": ("preempted_requests", "requests"),
+    "never_filled_share": ("internal", "occupied"),
+}
 POOL_SHARES = ("occupied", "used", "reserved", "internal", "free")
 
 
@@ -40,6 +45,7 @@ class Line:
     failed: int
     error: str | None
     offered_load: float | None
+    mean_tokens: float | None
     figures: Mapping[str, Interval | None]
 
     def as_json(self) -> dict[str, Any]:
@@ -47,7 +53,8 @@ class Line:
         figures = {name: None if each is None else each.as_json() for name, each in self.figures.items()}
         return {
             "variant": self.variant, "options": dict(self.options), "allocator": self.allocator, "runs": self.runs,
-            "failed": self.failed, "error": self.error, "offered_load": self.offered_load, "figures": figures,
+            "failed": self.failed, "error": self.error, "offered_load": self.offered_load,
+            "mean_tokens": self.mean_tokens, "figures": figures,
         }  # fmt: skip
 
 
@@ -60,10 +67,19 @@ def summary(path: Path, options: Sequence[str]) -> list[Line]:
     """Every line of a dataset, in its order. `options`: the columns that vary."""
     file = pq.ParquetFile(path)
     there = set(file.schema_arrow.names)
-    names = [name for name in dict.fromkeys((*PLACED, *SERVED)) if name in there]
-    if "preempted_requests" in there:
-        names.append("preempted_share")
-    needed = ["variant", "seed", "allocator", "error", LOAD, *options, *names, "preempted_requests", "requests"]
+    names = [name for name in dict.fromkeys((*PLACED, *SERVED)) if name in there | DERIVED.keys()]
+    needed = [
+        "variant",
+        "seed",
+        "allocator",
+        "error",
+        LOAD,
+        "mean_tokens",
+        *options,
+        *names,
+        "preempted_requests",
+        "requests",
+    ]
     rows = _rows(file, [name for name in dict.fromkeys(needed) if name in there])
     by_variant = groupby(rows, key=lambda row: row["variant"])
     return [line for _, group in by_variant for line in _lines(list(group), options, names)]
@@ -72,8 +88,9 @@ def summary(path: Path, options: Sequence[str]) -> list[Line]:
 def _rows(file: pq.ParquetFile, columns: list[str]) -> Iterator[dict[str, Any]]:
     for batch in file.iter_batches(columns=columns):
         for row in batch.to_pylist():
-            if row.get("preempted_requests") is not None:
-                row["preempted_share"] = row["preempted_requests"] / max(1, row["requests"])
+            for name, (part, whole) in DERIVED.items():
+                if row.get(part) is not None:
+                    row[name] = row[part] / row[whole] if row[whole] else 0.0
             yield row
 
 
@@ -91,6 +108,7 @@ def _lines(rows: list[dict[str, Any]], options: Sequence[str], names: Sequence[s
             len(errors),
             errors[0] if errors else None,
             sum(loads) / len(loads) if loads else None,
+            own[0].get("mean_tokens"),
             {name: _interval(name, [row.get(name) for row in good]) for name in names},
         )
 

@@ -71,7 +71,7 @@ def sentences(result: SweepResult) -> list[str]:
     """What was run, and what went wrong."""
     counts, seeds = result.counts, result.num_seeds
     run = f"{counted(result.variants, 'combination')} with {counted(seeds, 'seed')} each"
-    told = [f"{run}: {counts.run:,} points run, {counts.skipped:,} skipped that were done before."]
+    told = [f"{run}: {counted(counts.run, 'point')} run, {counts.skipped:,} skipped that were done before."]
     wrong = [line for line in result.lines if line.error is not None]
     if wrong:
         first = wrong[0]

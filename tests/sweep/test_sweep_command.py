@@ -144,10 +144,10 @@ def test_an_allocator_that_breaks_is_recorded_and_the_others_are_not_lost(sweep:
 def test_another_trace_under_the_same_name_is_another_point(sweep: Any) -> None:
     line = '{"arrival_s": 0.5, "prompt_tokens": %d, "output_tokens": 20}\n'
     Path("t.jsonl").write_text(line % 100)
-    assert "1 points run" in " ".join(sweep("--trace", "t.jsonl").out.split())
+    assert "1 point run" in " ".join(sweep("--trace", "t.jsonl").out.split())
     assert "1 skipped" in " ".join(sweep("--trace", "t.jsonl").out.split())
     Path("t.jsonl").write_text(line % 101)
-    assert "1 points run" in " ".join(sweep("--trace", "t.jsonl").out.split())
+    assert "1 point run" in " ".join(sweep("--trace", "t.jsonl").out.split())
 
 
 @pytest.mark.parametrize(

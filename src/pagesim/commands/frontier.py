@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -11,7 +15,7 @@ from pagesim.commands.run_options import NoHtml, option
 from pagesim.commands.sweep import SEED, SEEDS, Cluster, Jobs, Ray
 from pagesim.commands.swept import axes_of, complete, config_of, with_run_options
 from pagesim.commands.where import Where
-from pagesim.sim.config import MAX_RUNS
+from pagesim.sim.config import MAX_RUNS, RunConfig
 from pagesim.sim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,6 +69,11 @@ def frontier(
         print(dumps({"schema": SCHEMA, **answer, "lines": [line.as_json() for line in found]}))
     else:
         _print(found, wanted)
+    if not no_html:
+        from pagesim.sim.sweep.frontier_page import frontier_page
+
+        frontier_page(found, wanted, shlex.join(["pagesim", *sys.argv[1:]])).write(out / PAGE)
+        print(f"report: {out / PAGE}", file=sys.stderr if as_json else sys.stdout)
     if any(line.error is not None for line in found):
         raise typer.Exit(1)
 
@@ -90,8 +99,18 @@ def _frontier(said: dict[str, Any], slo: str, first: int, seeds: int | None, pre
         raise UsageError(f"--route {route} deals out a trace; accepted: together with --trace")
     waiting = {"on_full": "queue" if objective.waiting else "refuse", "load": "1"}
     combinations = (complete(values | waiting) for values in grid(axes_of(said)))
-    plan = make_plan(combinations, range(first, first + count), config_of)
+    plan = make_plan(combinations, range(first, first + count), _of_one_length)
     return Frontier(plan, objective, precision, cast(Any, route))
+
+
+def _of_one_length(options: Mapping[str, Any]) -> RunConfig:
+    """As many requests at every load, if nothing is said: what arrives in 17 mean residences at a load of 1."""
+    from pagesim.sim.source import source
+
+    config = config_of(options)
+    if config.trace is not None or config.workload.num_requests is not None:
+        return config
+    return replace(config, workload=replace(config.workload, num_requests=source(config, None).num_requests))
 
 
 def _search(wanted: Frontier, where: Where, folder: Path, retry_failed: bool) -> list[Line]:

@@ -47,6 +47,9 @@ def sweep(
     retry_failed: Annotated[bool, option("--retry-failed", help="Run again what went wrong before.")] = False,
     as_json: Annotated[bool, option("--json", help="Print JSON, schema pagesim.sweep/1.")] = False,
     no_html: NoHtml = False,
+    figure: Annotated[
+        Path | None, option("--figure", metavar="FILE", help="The first figure by itself: .html, .png, .svg or .pdf.")
+    ] = None,
     *,
     said: dict[str, Any],
 ) -> None:
@@ -57,6 +60,8 @@ def sweep(
     """
     from pagesim.commands.sweep_out import hand_out, run_plan
     from pagesim.commands.where import Where
+    from pagesim.sim.files import check_writable
+    from pagesim.sim.picture_file import kind_of
 
     typed = {"seeds": seeds, "seed": seed, "random": random, "design_seed": design_seed}
     own = {name: value for name, value in typed.items() if value is not None}
@@ -64,9 +69,12 @@ def sweep(
         written = read_design(file, {*RUN_OPTIONS, *OWN})
         own = {name: _whole(name, written[name]) for name in OWN if name in written} | own
         said = {name: texts for name, texts in written.items() if name not in OWN} | said
+    if figure is not None:
+        kind_of(figure)
+        check_writable(figure)
     plan = _plan(said, own)
     result = run_plan(plan, option_types(), Where(jobs, cluster, ray), out, retry_failed)
-    if status := hand_out(result, as_json, no_html):
+    if status := hand_out(result, as_json, no_html, figure):
         raise typer.Exit(status)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pagesim.sim.sweep.sweep import Counts, Rest
 
 PAGE = "sweep.html"
+GAP = 3  # between columns
 MOST_LINES = 40  # of the table in the terminal: all of them are in the dataset
 
 
@@ -50,8 +52,8 @@ def carry_on(rest: Rest, where: Where, folder: Path, what: str) -> Counts:
         raise
 
 
-def hand_out(result: SweepResult, as_json: bool, no_html: bool) -> int:
-    """Print it, write its page; the exit status."""
+def hand_out(result: SweepResult, as_json: bool, no_html: bool, figure: Path | None) -> int:
+    """Print it, write its page into its folder, and a figure; the exit status."""
     from pagesim.sim.jsontext import dumps
 
     if as_json:
@@ -60,6 +62,18 @@ def hand_out(result: SweepResult, as_json: bool, no_html: bool) -> int:
         _print(result)
     stream = sys.stderr if as_json else sys.stdout
     print(f"results: {result.dataset}, {result.rows:,} rows", file=stream)
+    if not no_html:
+        from pagesim.sim.sweep.page import sweep_page
+
+        page = result.dataset.parent / PAGE
+        sweep_page(result, shlex.join(["pagesim", *sys.argv[1:]])).write(page)
+        print(f"report: {page}", file=stream)
+    if figure is not None:
+        from pagesim.sim.picture_file import write_picture
+        from pagesim.sim.sweep.page import sweep_picture
+
+        write_picture(sweep_picture(result), figure)
+        print(f"figure: {figure}", file=stream)
     return 1 if result.counts.failed or result.nonsense else 0
 
 
@@ -71,13 +85,25 @@ def _print(result: SweepResult) -> None:
     from pagesim.sim.sweep.words import head, sentences, table_rows
 
     console = Console(highlight=False, markup=False)
-    table = Table(*head(result), box=SIMPLE, pad_edge=False)
-    for column in table.columns[len(result.varied) + 1 :]:
-        column.justify = "right"
-    for row in table_rows(result)[:MOST_LINES]:
-        table.add_row(*row)
+    names, rows = head(result), table_rows(result)[:MOST_LINES]
+    shown = _fitting([names, *rows], len(result.varied) + 2, console.width)
+    table = Table(*names[:shown], box=SIMPLE, pad_edge=False)
+    for k, column in enumerate(table.columns):
+        column.no_wrap = True
+        column.justify = "left" if k <= len(result.varied) else "right"
+    for row in rows:
+        table.add_row(*row[:shown])
     console.print(table)
+    if shown < len(names):
+        console.print(f"Left out for want of room: {', '.join(names[shown:])}.")
     if len(result.lines) > MOST_LINES:
         console.print(f"{len(result.lines) - MOST_LINES:,} more lines are in the results.")
     for sentence in sentences(result):
         console.print(f"- {sentence}")
+
+
+def _fitting(rows: list[list[str]], least: int, width: int) -> int:
+    """How many columns fit into a line, `least` at least."""
+    widths = [max(len(row[k]) for row in rows) + GAP for k in range(len(rows[0]))]
+    fitting = [count for count in range(1, len(widths) + 1) if sum(widths[:count]) <= width]
+    return max(least, max(fitting, default=0))
