@@ -74,13 +74,12 @@ def cluster() -> str:
     from distributed import LocalCluster
 
     from pagesim.sim.sweep.dask_workers import dask_cluster
-    from pagesim.sim.sweep.plan import Point
-    from pagesim.sim.sweep.point import run_point
+    from pagesim.sim.sweep.point import Point
 
     point = Point("doctor", _config(), {})
     with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as workers:
         ((_, outcome),) = dask_cluster(workers.scheduler_address)([point])
-    assert outcome["rows"] and outcome == run_point(point), f"the worker gave {outcome['errors'] or 'other figures'}"
+    assert outcome["rows"] and outcome == point.run(), f"the worker gave {outcome['errors'] or 'other figures'}"
     return "a Dask worker gives a point of a sweep as it is here"
 
 
