@@ -16,6 +16,7 @@ from pagesim.sim.trace import Trace
 from pagesim.sim.workload import scaled_to_rate
 from pagesim.validate.calibrate.calibration import Calibration
 from pagesim.validate.calibrate.design import Load, Reach, loads
+from pagesim.validate.calibrate.shape import BatchTime
 from pagesim.validate.calibrate.source import from_engine, reach_of
 from pagesim.validate.calibrate.timing import Timer
 from pagesim.validate.realtime.figures import Figures
@@ -93,7 +94,7 @@ class Bench:
         slowness, runs = self.slowness(), []
         for load in at:
             scaled = scaled_to_rate(trace, load * knee)
-            engine, cpu_share = self._in_real_time(Experiment(scaled, experiment.config, step_time), advance)
+            engine, cpu_share = self.in_real_time(Experiment(scaled, experiment.config, step_time), advance)
             steps_error = self._steps.modelled_s(step_time) / self._steps.measured_s - 1
             before, slowness = slowness, self.slowness()
             simulated = simulated_figures(scaled, experiment, step_time)
@@ -101,7 +102,18 @@ class Bench:
             runs.append(Run(load, load * knee, engine, simulated, steps_error, machine))
         return TimeComparison(self.calibration, knee, len(trace), tuple(runs))
 
-    def _in_real_time(self, experiment: Experiment, advance: OnProgress) -> tuple[Figures, float]:
+    def time_loads(self, loads: Sequence[Load]) -> list[BatchTime]:
+        """Each step of loads of a calibration, once, as it is now."""
+        return [
+            BatchTime(shape, seconds, load.name, load.held_out)
+            for load in loads
+            for shape, seconds in self._timer.serve(self._engine, load)
+        ]
+
+    def in_real_time(
+        self, experiment: Experiment, advance: OnProgress = lambda requests: None
+    ) -> tuple[Figures, float]:
+        """The engine's figures of a trace at its own times, and the processors that were busy while it had work."""
         arrivals = list(_arrivals(experiment, self._engine.model.config.vocab_size))
         busy_s = 0.0
 
