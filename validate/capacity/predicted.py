@@ -60,7 +60,7 @@ class Predicted:
         return None if self.model.parameters is None else self.model.parameters * self.number_bytes
 
     def num_blocks(self, config: EngineConfig, started: Started) -> int:
-        """Blocks of the pool. What an engine must measure, its activations, is taken as it says."""
+        """Blocks of the pool. What the engine must measure or copies, activations and a tied head, is as it says."""
         return Engine.VLLM.blocks_in(self._pool_bytes(config, started), config.block_size * self.cache.bytes_per_token)
 
     def capacity(self, config: EngineConfig, num_blocks: int, max_model_len: int) -> Capacity:
@@ -91,6 +91,7 @@ class Predicted:
         assert total is not None, "on a CPU the pool was told"
         terms = (
             Term("weights", self.weights_bytes or started.weights_bytes, Standing.ESTIMATED, "parameters"),
+            Term("a packed copy of the tied head", started.copy_bytes, Standing.GIVEN, "the engine's"),
             Term("activations", started.activation_bytes, Standing.GIVEN, "the engine's"),
         )
         return MemoryBudget(Term("total", total, Standing.GIVEN, "as told"), utilization, terms).cache_bytes

@@ -149,7 +149,7 @@ class CapacityResult:
     def _start_rows(self, started: Started) -> list[Row]:
         config, per_token = self.config, self.predicted.cache.bytes_per_token
         blocks = self.predicted.num_blocks(config, started)
-        planned = started.weights_bytes + started.cache_bytes
+        planned = started.weights_bytes + started.copy_bytes + started.cache_bytes
         most = planned + self._grain.books_bytes(started.num_blocks)
         if config.device != "cpu":  # torch may hold on to what the pass over the largest batch took
             most = started.limit_bytes or most + started.activation_bytes

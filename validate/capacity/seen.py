@@ -32,13 +32,15 @@ class Probed:
 class Started:
     """`took_bytes`: of memory, at the start, its cache written full. `cache_bytes`: of its tensors.
 
-    `number_bytes`: of one number in the cache. `rule`: how the account decided on the blocks.
+    `copy_bytes`: of a tied head that is there a second time. `number_bytes`: of one number in the cache. `rule`: how
+    the account decided on the blocks.
     """
 
     model: str
     number_bytes: int
     limit_bytes: int | None
     weights_bytes: int
+    copy_bytes: int
     activation_bytes: int
     rule: str
     num_blocks: int

@@ -43,6 +43,7 @@ def start(
         number_bytes=engine.model.weights.embedding.dtype.itemsize,
         limit_bytes=account.limit_bytes,
         weights_bytes=account.weights_bytes,
+        copy_bytes=account.copy_bytes,
         activation_bytes=account.activation_bytes,
         rule=account.rule,
         num_blocks=account.num_blocks,
