@@ -103,12 +103,13 @@ def main() -> int:
         return 0
     options.scratch.mkdir(parents=True, exist_ok=True)
     pythons = {home: environment(options.scratch / home, home) for home in homes(options)}
-    results = [measure(name, pythons, options) for name in options.models]
+    results = []
+    for name in options.models:
+        results.append(measure(name, pythons, options))
+        if not options.json:
+            show(results[-1], options)
     if options.json:
         print(dumps({"schema": "pagesim.benchmark.engine_peers/1", "threads": options.threads, "models": results}))
-    else:
-        for result in results:
-            show(result, options)
     return 1 if any("failure" in row for result in results for row in result["engines"]) else 0
 
 
@@ -250,7 +251,7 @@ def show(result: dict[str, Any], options: argparse.Namespace) -> None:
             ratios = "".join(f"{times[each]:>8.2f}" for each in ("median", "best", "by_cpu"))
             told = f"   {ratios:45}  {row['answers_like_pagesim']} of {NUM_REQUESTS}"
         figures = f"{speed['median']:>10,.0f}{speed['min']:>9,.0f}{speed['max']:>9,.0f}"
-        print(f"{row['engine']:15}{figures}{told}   {row['version']}")
+        print(f"{row['engine']:15}{figures}{told}   {row['version']}", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pagesim.engine.config import EngineConfig
 from pagesim.engine.errors import MemoryBudgetError
 from pagesim.engine.kv_cache import token_bytes
 from pagesim.engine.model_config import ModelConfig
+from pagesim.engine.weights import Weights
 
 CPU_CACHE_BYTES = 2**30  # unless told otherwise: no machine that runs a model at all is short of it
 FP64_BYTES = 8
@@ -22,10 +23,14 @@ FP64_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccount:
-    """Where memory goes, in bytes. `limit_bytes`: what all of it may take, where that is what was given."""
+    """Where memory goes, in bytes. `limit_bytes`: what all of it may take, where that is what was given.
+
+    `copy_bytes`: of a tied head, where it is packed and so a second copy.
+    """
 
     limit_bytes: int | None
     weights_bytes: int
+    copy_bytes: int
     activation_bytes: int
     cache_bytes: int
     block_bytes: int
@@ -35,22 +40,22 @@ class MemoryAccount:
     def lines(self) -> list[str]:
         """One line for each term."""
         limit = [] if self.limit_bytes is None else [f"limit        {_size(self.limit_bytes)}"]
+        copy = f", and {_size(self.copy_bytes)} a packed copy of the tied head" if self.copy_bytes else ""
         return [
             *limit,
-            f"weights      {_size(self.weights_bytes)}",
+            f"weights      {_size(self.weights_bytes)}{copy}",
             f"activations  {_size(self.activation_bytes)} at the largest batch",
             f"cache        {_size(self.cache_bytes)}, {self.rule}",
             f"blocks       {self.num_blocks} of {_size(self.block_bytes)}",
         ]
 
 
-def plan_memory(
-    config: EngineConfig, model: ModelConfig, dtype: torch.dtype, weights_bytes: int, measure: Callable[[], int]
-) -> MemoryAccount:
+def plan_memory(config: EngineConfig, weights: Weights, measure: Callable[[], int]) -> MemoryAccount:
     """The account of a start. `measure`: runs the largest batch on a card and returns its peak, in bytes.
 
     Raises MemoryBudgetError if weights and activations leave no room for a block.
     """
+    model, dtype = weights.config, weights.embedding.dtype
     block_bytes = config.block_size * token_bytes(model, dtype)
     on_card = config.device != "cpu"
     activations = measure() if on_card else activation_bytes(config, model, dtype)
@@ -62,9 +67,18 @@ def plan_memory(
         limit, cache, rule = None, CPU_CACHE_BYTES, "the default on a CPU"
     else:
         limit, rule = (config.memory, "what memory leaves") if config.memory is not None else _card_limit(config)
-        cache = limit - weights_bytes - activations
+        cache = limit - weights.num_bytes - weights.copy_bytes - activations
     num_blocks = max(cache, 0) // block_bytes
-    account = MemoryAccount(limit, weights_bytes, activations, num_blocks * block_bytes, block_bytes, num_blocks, rule)
+    account = MemoryAccount(
+        limit_bytes=limit,
+        weights_bytes=weights.num_bytes,
+        copy_bytes=weights.copy_bytes,
+        activation_bytes=activations,
+        cache_bytes=num_blocks * block_bytes,
+        block_bytes=block_bytes,
+        num_blocks=num_blocks,
+        rule=rule,
+    )
     if num_blocks < 1:
         short = f"{_size(max(cache, 0))} of cache, and a block takes {_size(block_bytes)}"
         raise MemoryBudgetError(f"there is room for {short} ({'; '.join(account.lines()[:-1])})")

@@ -50,22 +50,18 @@ class Engine:
         self.config = config
         device = _device(config.device)
         self.backend = backend_named(config.backend, device, config.block_size)
-        self.model = load_model(config.model, config.dtype, device, config.seed)
+        self.model = load_model(config.model, config.dtype, device, config.seed).packed()
         self.max_model_len = _max_model_len(config, self.model.config.max_position_embeddings)
-        dtype = self.model.weights.embedding.dtype
         weights = self.model.weights
-        self.account: MemoryAccount = plan_memory(
-            config, self.model.config, dtype, weights.num_bytes, lambda: peak_bytes(config, weights, self.backend)
-        )
+        self.account: MemoryAccount = plan_memory(config, weights, lambda: peak_bytes(config, weights, self.backend))
         self.cache = make_cache(config, self.account.num_blocks, self.max_model_len)
         if self.cache.max_slots < self.max_model_len - 1:  # the last token is never cached
             raise MemoryBudgetError(
                 f"max_model_len is {self.max_model_len}, and the cache holds {self.cache.max_slots} tokens of one "
                 f"sequence; accepted: at most {self.cache.max_slots + 1} ({'; '.join(self.account.lines())})"
             )
-        self.tensors = KvCache.allocate(
-            self.model.config, self.cache.num_rows, self.cache.row_tokens, dtype, device, audit=audit
-        )
+        rows, row_tokens, dtype = self.cache.num_rows, self.cache.row_tokens, weights.embedding.dtype
+        self.tensors = KvCache.allocate(weights.config, rows, row_tokens, dtype, device, audit=audit)
         self.scheduler = Scheduler(config, self.cache, self.max_model_len)
         self.runner = Runner(config, weights, self.max_model_len, self.tensors, self.cache, self.backend, audit=audit)
         self._clock = clock

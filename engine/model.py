@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,11 @@ class Model:
     tokenizer: Tokenizer
     eos_token_ids: frozenset[int]
 
+    def packed(self) -> Model:
+        """Ready to run, no more to be read; this one's weights are given up on the way (`Weights.packed`)."""
+        with torch.inference_mode():
+            return replace(self, weights=self.weights.packed())
+
 
 def load_model(name: str, dtype: str, device: torch.device, seed: int) -> Model:
     """Load `name`: a directory, a hub id, `random:` and a preset or a config.json, or a config.json alone.
@@ -41,14 +46,14 @@ def load_model(name: str, dtype: str, device: torch.device, seed: int) -> Model:
         load_weights(weights, directory)
         generation = directory / "generation_config.json"
         ends = config.eos_token_ids | eos_token_ids(read_json(generation) if generation.exists() else {})
-        return Model(name, config, weights.packed(), tokenizer_of(directory, config.vocab_size), ends)
+        return Model(name, config, weights, tokenizer_of(directory, config.vocab_size), ends)
 
 
 def _random_model(name: str, dtype: str, device: torch.device, seed: int) -> Model:
     config = read_config(_random_config(name.removeprefix(RANDOM)), name)
     weights = Weights.empty(config, _dtype(dtype, config), device)
     fill_randomly(weights, seed)
-    return Model(name, config, weights.packed(), tokenizer_of(None, config.vocab_size), frozenset())
+    return Model(name, config, weights, tokenizer_of(None, config.vocab_size), frozenset())
 
 
 def _random_config(name: str) -> dict[str, Any]:

@@ -127,10 +127,15 @@ class Weights:
 
     @property
     def num_bytes(self) -> int:
-        """Memory of all weights."""
-        head = [] if self.head.weight is self.embedding else self.head.tensors()
+        """Memory of all weights, each once."""
+        head = [] if self.config.tie_embeddings else self.head.tensors()
         layers = [tensor for layer in self.layers for tensor in layer.tensors()]
         return sum(tensor.nbytes for tensor in (self.embedding, self.norm, *head, *layers))
+
+    @property
+    def copy_bytes(self) -> int:
+        """Memory of the second copy of a tied head that is packed."""
+        return self.head.weight.nbytes if self.config.tie_embeddings and self.is_packed else 0
 
 
 def packs(device: torch.device, dtype: torch.dtype) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -40,8 +42,22 @@ def test_packing_copies_a_tied_head_and_nothing_else() -> None:
     plain = {tied: weights(tied).num_bytes for tied in (True, False)}
     head = TINY.vocab_size * TINY.hidden_size * 4
     assert plain[False] - plain[True] == head
-    assert weights(tied=False).packed().num_bytes == plain[False]
-    assert weights(tied=True).packed().num_bytes == plain[True] + head
+    for tied, copy in ((False, 0), (True, head)):
+        assert weights(tied).copy_bytes == 0
+        packed = weights(tied).packed()
+        assert (packed.num_bytes, packed.copy_bytes) == (plain[tied], copy)
+
+
+@needs_onednn
+def test_the_copy_of_a_tied_head_is_in_the_account(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(PRESETS["tiny"] | {"tie_word_embeddings": True}))
+    config = EngineConfig(f"random:{tmp_path}", memory=2**26, max_model_len=64, token_budget=64)
+    account = Engine(config).account
+    head = TINY.vocab_size * TINY.hidden_size * 4
+    assert account.copy_bytes == head
+    spent = account.weights_bytes + head + account.activation_bytes + account.cache_bytes
+    assert 2**26 - account.block_bytes < spent <= 2**26
+    assert any("512.00 KiB a packed copy of the tied head" in line for line in account.lines())
 
 
 @needs_onednn

@@ -144,8 +144,7 @@ def test_the_note_s_card_holds_its_573_reservations() -> None:
     config = EngineConfig("random:qwen2.5-0.5b", "cuda", utilization=0.85, max_model_len=2048)
     predicted = Predicted.of(config)
     total, context, weights = 14_912 * MIB, round(0.2 * 2**30), 988_065_536
-    assert predicted.weights_bytes(head_copied=False) == weights
-    assert predicted.weights_bytes(head_copied=True) == weights + 151_936 * 896 * 2
+    assert predicted.weights_bytes == weights
     assert predicted.bare_card(total, weights, 2048) == 573
     reservation = predicted.cache.sequence_bytes(2048)
     assert grain("cuda", reservation, weights).counts(total - context - weights, reservation) == (573, 573)

@@ -114,18 +114,17 @@ class CapacityResult:
     def _room(self) -> int:
         """What was there for reservations: the prediction's weights, and what was measured before the count."""
         probed = self.probed
-        weights = self.predicted.weights_bytes(probed.head_copied) or probed.weights_bytes
+        weights = self.predicted.weights_bytes or probed.weights_bytes
         return probed.limit_bytes - probed.before_bytes - weights - probed.beside_weights_bytes
 
     def _probe_rows(self) -> list[Row]:
         probed, predicted, tokens = self.probed, self.predicted, self.max_model_len
-        reservation, weights = predicted.cache.sequence_bytes(tokens), predicted.weights_bytes(probed.head_copied)
-        copied = "the tied head twice, as it is on a CPU" if probed.head_copied else ""
+        reservation, weights = predicted.cache.sequence_bytes(tokens), predicted.weights_bytes
         beside = f"{format_bytes(probed.before_bytes)} taken before, " if probed.before_bytes else ""
         rows = [
             Row(
                 "weights_bytes", "weights", "bytes", None if weights is None else (weights, weights),
-                probed.weights_bytes, remark=copied if weights else "how many parameters is not known beforehand",
+                probed.weights_bytes, remark="" if weights else "how many parameters is not known beforehand",
             ),
             Row("reservation_bytes", f"one reservation of {tokens:,} tokens", "bytes", (reservation, reservation),
                 probed.buffer_bytes),
@@ -150,7 +149,7 @@ class CapacityResult:
     def _start_rows(self, started: Started) -> list[Row]:
         config, per_token = self.config, self.predicted.cache.bytes_per_token
         blocks = self.predicted.num_blocks(config, started)
-        planned = started.weights_bytes + started.cache_bytes
+        planned = started.weights_bytes + started.copy_bytes + started.cache_bytes
         most = planned + self._grain.books_bytes(started.num_blocks)
         if config.device != "cpu":  # torch may hold on to what the pass over the largest batch took
             most = started.limit_bytes or most + started.activation_bytes
