@@ -2,8 +2,9 @@
 
     python engine_peers_child.py ENGINE JOB.json
 
-Writes one JSON line once it is warm and one for each line it reads: the seconds the load took and its answers. It
-imports nothing of pagesim unless ENGINE is "pagesim", so that an environment needs the one engine alone.
+Writes one JSON line once it is warm and one for each line it reads: the seconds that the load took, those that the
+processor spent on it, and the answers. It imports nothing of pagesim unless ENGINE is "pagesim", so that an environment
+needs the one engine alone.
 """
 
 from __future__ import annotations
@@ -140,9 +141,10 @@ def main() -> None:
     serve()
     answers_to.write(json.dumps({"version": version, "start_s": time.perf_counter() - begin}) + "\n")
     for _ in sys.stdin:
-        begin = time.perf_counter()
+        begin, cpu = time.perf_counter(), time.process_time()
         answers = serve()
-        answers_to.write(json.dumps({"seconds": time.perf_counter() - begin, "answers": answers}) + "\n")
+        took = {"seconds": time.perf_counter() - begin, "cpu_s": time.process_time() - cpu}
+        answers_to.write(json.dumps(took | {"answers": answers}) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `engine_peers.py` needs before it can measure: an environment for each peer, and a checkpoint and a load for all."""
+"""What `engine_peers.py` needs before it can measure: each peer's environment, and a checkpoint and a load for all."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The tensors of a decoder: Q, K and V fused into one matrix, gate and up into another, one product each.
 
 A weight is known twice: where the decoder reads it, and by the names of a Hugging Face checkpoint, as views into the
-same memory (`named_views`). Loading and random filling write through the views. Then, on a CPU, the matrices are laid out
-anew as oneDNN reads them (`pack`), and the views are gone. Left out: quantised weights.
+same memory (`named_views`). Loading and random filling write through the views. Then, on a CPU, the matrices are laid
+out anew, as oneDNN reads them, and the views are gone (`packed`). Left out: quantised weights.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ import torch
 
 from pagesim.engine.model_config import ModelConfig
 
-ROWS = 256  # of a product that packed weights are laid out for; measured: no other number is better for any
-
-_pack = torch.ops.mkldnn._reorder_linear_weight
-_product = torch.ops.mkldnn._linear_pointwise.default
+ROWS = 256  # of the product that weights are packed for; of 1, 16 and 256 it was fastest for nearly all from 1 to 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +26,14 @@ class Linear:
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """[rows, in] to [rows, out]."""
         if self.weight.is_mkldnn:
-            product: torch.Tensor = _product(x, self.weight, self.bias, "none", [], "")
-            return product
+            product = torch.ops.mkldnn._linear_pointwise.default
+            rows: torch.Tensor = product(x, self.weight, self.bias, "none", [], "")
+            return rows
         return torch.nn.functional.linear(x, self.weight, self.bias)
 
     def packed(self) -> Linear:
-        """The same, its weights in the order in which oneDNN reads them; otherwise it reorders them in every product."""
-        return Linear(_pack(self.weight, ROWS), self.bias)
+        """The same, its weights in the order in which oneDNN reads them; others it reorders in every product."""
+        return Linear(torch.ops.mkldnn._reorder_linear_weight(self.weight, ROWS), self.bias)
 
     def tensors(self) -> list[torch.Tensor]:
         """The weight, and the bias if there is one."""
@@ -84,7 +82,7 @@ class LayerWeights:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A whole decoder. `head` shares the memory of `embedding`, [vocab, hidden], where the two are tied, until packed."""
+    """A whole decoder. `head` shares the memory of `embedding`, [vocab, hidden], where they are tied and not packed."""
 
     config: ModelConfig
     embedding: torch.Tensor

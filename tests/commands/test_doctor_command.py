@@ -16,7 +16,18 @@ from pagesim.validate.doctor.checks import CHECKS, examine
 from pagesim.validate.doctor.machine import CardFacts, machine
 from pagesim.validate.doctor.packages import PACKAGES, Found, Package, Status, look
 
-EXTRAS = ("torch", "triton", "transformers", "safetensors", "starlette", "uvicorn", "prometheus_client", "vllm")
+EXTRAS = (
+    "torch",
+    "triton",
+    "transformers",
+    "safetensors",
+    "starlette",
+    "uvicorn",
+    "prometheus_client",
+    "kaleido",
+    "distributed",
+    "vllm",
+)
 BY_NAME = {check.name: check for check in CHECKS}
 WITHOUT = """
 import sys
@@ -88,7 +99,7 @@ def test_a_part_is_really_tried(name: str) -> None:
 def test_an_engine_that_writes_a_slot_too_far_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="needs pagesim[engine]")
     from pagesim.engine.batch import _Homes
-    from pagesim.validate.doctor import trials
+    from pagesim.validate.doctor import engine_trials as trials
 
     right = _Homes.slots
     monkeypatch.setattr(_Homes, "slots", lambda self, owner, at: right(self, owner, at) + (self.block_size is None))

@@ -24,7 +24,7 @@ from pagesim.validate.capacity.grain import grain
 from pagesim.validate.capacity.held import hold
 from pagesim.validate.capacity.predicted import Predicted
 from pagesim.validate.capacity.result import CapacityResult
-from pagesim.validate.capacity.run import check_memory, lengths_of
+from pagesim.validate.capacity.run import CHILD, check_memory, lengths_of
 from pagesim.validate.capacity.seen import Held, Probed, Started
 
 MIB = 2**20
@@ -44,7 +44,8 @@ def seen() -> dict[str, Any]:
     """What each fault let the probe, or the start, see."""
     words = [json.dumps(asdict(CONFIG)), json.dumps(LENGTHS), str(grain("cpu", 1, 1).books_bytes(64 * MIB // 2**14))]
     command = [sys.executable, str(HERE / "faulty_capacity.py"), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, **{name: value for name, value in CHILD.items() if value is not None}}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
@@ -143,7 +144,8 @@ def test_the_note_s_card_holds_its_573_reservations() -> None:
     config = EngineConfig("random:qwen2.5-0.5b", "cuda", utilization=0.85, max_model_len=2048)
     predicted = Predicted.of(config)
     total, context, weights = 14_912 * MIB, round(0.2 * 2**30), 988_065_536
-    assert predicted.weights_bytes == weights
+    assert predicted.weights_bytes(head_copied=False) == weights
+    assert predicted.weights_bytes(head_copied=True) == weights + 151_936 * 896 * 2
     assert predicted.bare_card(total, weights, 2048) == 573
     reservation = predicted.cache.sequence_bytes(2048)
     assert grain("cuda", reservation, weights).counts(total - context - weights, reservation) == (573, 573)

@@ -54,10 +54,12 @@ class Predicted:
         """Bytes of a sequence."""
         return cache_geometry(self.model.layers, self.number_bytes, windows=False)
 
-    @property
-    def weights_bytes(self) -> int | None:
-        """From the number of parameters, where the list has it."""
-        return None if self.model.parameters is None else self.model.parameters * self.number_bytes
+    def weights_bytes(self, head_copied: bool) -> int | None:
+        """From the number of parameters, where the list has it. `head_copied`: a tied head is there a second time."""
+        if self.model.parameters is None:
+            return None
+        copied = (self.model.vocab_size or 0) * self.model.hidden_size if head_copied else 0
+        return (self.model.parameters + copied) * self.number_bytes
 
     def num_blocks(self, config: EngineConfig, started: Started) -> int:
         """Blocks of the pool. What an engine must measure, its activations, is taken as it says."""
@@ -71,7 +73,9 @@ class Predicted:
     def bare_card(self, total_bytes: int, weights_bytes: int, max_model_len: int) -> int:
         """Reservations beside the weights alone, with a CUDA context as it is assumed."""
         reservation = self.cache.sequence_bytes(max_model_len)
-        return BareCard(total_bytes, self.weights_bytes or weights_bytes, CONTEXT_BYTES, reservation).reservations
+        return BareCard(
+            total_bytes, self.weights_bytes(False) or weights_bytes, CONTEXT_BYTES, reservation
+        ).reservations
 
     def estimated_blocks(self, config: EngineConfig, card: str) -> int | None:
         """Blocks as `pagesim capacity --device` estimates them, which knows no engine; None: a card not in its list."""
@@ -89,8 +93,9 @@ class Predicted:
             return config.kv_bytes
         total, utilization = (config.memory, 1.0) if config.memory else (started.total_bytes, config.utilization)
         assert total is not None, "on a CPU the pool was told"
+        weights = self.weights_bytes(started.head_copied) or started.weights_bytes
         terms = (
-            Term("weights", self.weights_bytes or started.weights_bytes, Standing.ESTIMATED, "parameters"),
+            Term("weights", weights, Standing.ESTIMATED, "parameters"),
             Term("activations", started.activation_bytes, Standing.GIVEN, "the engine's"),
         )
         return MemoryBudget(Term("total", total, Standing.GIVEN, "as told"), utilization, terms).cache_bytes

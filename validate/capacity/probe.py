@@ -48,6 +48,7 @@ def _probe_cpu(config: EngineConfig, max_model_len: int, advance: Callable[[int]
         limit_bytes=limit,
         before_bytes=0,
         weights_bytes=weights.num_bytes,
+        head_copied=head_copied(weights),
         beside_weights_bytes=beside,
         buffer_bytes=_buffer_bytes(weights, max_model_len),
         count=len(buffers),
@@ -83,6 +84,7 @@ def _probe_card(config: EngineConfig, max_model_len: int, advance: Callable[[int
         limit_bytes=limit,
         before_bytes=before,
         weights_bytes=weights.num_bytes,
+        head_copied=head_copied(weights),
         beside_weights_bytes=ours - weights.num_bytes,
         buffer_bytes=_buffer_bytes(weights, max_model_len),
         count=len(buffers),
@@ -92,6 +94,11 @@ def _probe_card(config: EngineConfig, max_model_len: int, advance: Callable[[int
         refused_by=by,
         device=torch.cuda.get_device_name(device),
     )
+
+
+def head_copied(weights: Weights) -> bool:
+    """Whether a tied head is there twice: a packed one cannot serve as the embedding."""
+    return weights.is_packed and weights.config.tie_embeddings
 
 
 def _limit(config: EngineConfig, weights: Weights) -> int:

@@ -114,17 +114,18 @@ class CapacityResult:
     def _room(self) -> int:
         """What was there for reservations: the prediction's weights, and what was measured before the count."""
         probed = self.probed
-        weights = self.predicted.weights_bytes or probed.weights_bytes
+        weights = self.predicted.weights_bytes(probed.head_copied) or probed.weights_bytes
         return probed.limit_bytes - probed.before_bytes - weights - probed.beside_weights_bytes
 
     def _probe_rows(self) -> list[Row]:
         probed, predicted, tokens = self.probed, self.predicted, self.max_model_len
-        reservation, weights = predicted.cache.sequence_bytes(tokens), predicted.weights_bytes
+        reservation, weights = predicted.cache.sequence_bytes(tokens), predicted.weights_bytes(probed.head_copied)
+        copied = "the tied head twice, as it is on a CPU" if probed.head_copied else ""
         beside = f"{format_bytes(probed.before_bytes)} taken before, " if probed.before_bytes else ""
         rows = [
             Row(
                 "weights_bytes", "weights", "bytes", None if weights is None else (weights, weights),
-                probed.weights_bytes, remark="" if weights else "how many parameters is not known beforehand",
+                probed.weights_bytes, remark=copied if weights else "how many parameters is not known beforehand",
             ),
             Row("reservation_bytes", f"one reservation of {tokens:,} tokens", "bytes", (reservation, reservation),
                 probed.buffer_bytes),

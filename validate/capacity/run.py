@@ -19,6 +19,12 @@ WORK = "pagesim.validate.capacity.work"
 TIMEOUT_S = 1800.0
 LENGTHS = (2048, 512, 256, 128)  # the note's
 OURS = ("ConfigError", "ModelError", "MemoryBudgetError", "RequestError")
+CHILD = {
+    "TRITON_INTERPRET": None,
+    # Every buffer is a mapping of its own, and gone when it is freed: glibc would keep room that the limit counts.
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+    "MALLOC_ARENA_MAX": "1",
+}
 OnCount = Callable[[int], None]
 
 
@@ -66,7 +72,7 @@ def check_memory(config: EngineConfig, predicted: Predicted) -> None:
 
 def _ask(work: str, config: EngineConfig, more: dict[str, Any], on_count: OnCount) -> Any:
     question = {"work": work, "config": config.echo(), **more}
-    answer = in_child(WORK, question, timeout_s=TIMEOUT_S, environment={"TRITON_INTERPRET": None}, advance=on_count)
+    answer = in_child(WORK, question, timeout_s=TIMEOUT_S, environment=CHILD, advance=on_count)
     if answer.problem is None:
         return answer.value
     if answer.missing is not None:

@@ -10,14 +10,16 @@ class Probed:
     """What the probe saw, in bytes.
 
     `limit_bytes`: all there was to take; `before_bytes`: of it, taken by others at the start. `weights_bytes`: of the
-    weights' own numbers; `beside_weights_bytes`: what loading them took beside those. `buffer_bytes`: one reservation.
-    `count`: how many there were when the next was refused; `left_bytes`: what was then still to be had.
-    `touched_bytes`: of the buffers, what was really written; None on a card. `refused`: whether there was a refusal.
+    weights' own numbers; `head_copied`: whether they hold a tied head a second time, beside the embedding, as on a
+    CPU; `beside_weights_bytes`: what loading them took beside. `buffer_bytes`: one reservation. `count`: how many
+    there were when the next was refused; `left_bytes`: what was then still to be had. `touched_bytes`: of the buffers,
+    what was really written; None on a card. `refused`: whether there was a refusal.
     """
 
     limit_bytes: int
     before_bytes: int
     weights_bytes: int
+    head_copied: bool
     beside_weights_bytes: int
     buffer_bytes: int
     count: int
@@ -32,13 +34,14 @@ class Probed:
 class Started:
     """`took_bytes`: of memory, at the start, its cache written full. `cache_bytes`: of its tensors.
 
-    `number_bytes`: of one number in the cache. `rule`: how the account decided on the blocks.
+    `head_copied`: as in Probed. `number_bytes`: of one number in the cache. `rule`: how the blocks were decided.
     """
 
     model: str
     number_bytes: int
     limit_bytes: int | None
     weights_bytes: int
+    head_copied: bool
     activation_bytes: int
     rule: str
     num_blocks: int

@@ -11,7 +11,7 @@ from pagesim.engine.engine import Engine
 from pagesim.engine.presets import RANDOM
 from pagesim.validate.capacity.held import KINDS, hold
 from pagesim.validate.capacity.memory import limit_promised, promised_bytes
-from pagesim.validate.capacity.probe import REFUSALS
+from pagesim.validate.capacity.probe import REFUSALS, head_copied
 from pagesim.validate.capacity.seen import Held, Started
 
 
@@ -43,6 +43,7 @@ def start(
         number_bytes=engine.model.weights.embedding.dtype.itemsize,
         limit_bytes=account.limit_bytes,
         weights_bytes=account.weights_bytes,
+        head_copied=head_copied(engine.model.weights),
         activation_bytes=account.activation_bytes,
         rule=account.rule,
         num_blocks=account.num_blocks,

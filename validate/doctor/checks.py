@@ -9,7 +9,7 @@ from typing import Any
 
 from pagesim.validate.child import in_child
 from pagesim.validate.doctor.machine import MachineFacts
-from pagesim.validate.doctor.packages import BASE, ENGINE, SERVE, Found, Status
+from pagesim.validate.doctor.packages import BASE, PACKAGES, SERVE, Found, Status
 
 TIMEOUT_S = 180.0
 INTERPRET = {"TRITON_INTERPRET": "1"}
@@ -19,7 +19,7 @@ CUDA_TORCH = "pip install --force-reinstall torch"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A part by name. `commands`: what it is for. `trial` None: looked at only. `environment`: what it runs with.
+    """A part by name. `commands`: what it is for. `environment`: what its trial is run with.
 
     `on_card`: it takes a CUDA card; `on_linux`: Linux, for which alone Triton and vLLM are made.
     """
@@ -27,7 +27,7 @@ class Check:
     name: str
     commands: tuple[str, ...]
     needs: tuple[str, ...]
-    trial: str | None
+    trial: str
     environment: Mapping[str, str | None]
     on_card: bool = False
     on_linux: bool = False
@@ -56,13 +56,13 @@ class Outcome:
 
 WEIGHTS = ("torch", "safetensors")
 CHECKS = (
-    Check("simulator", ("run", "capacity", "validate note"), BASE, "simulator", {}),
-    Check("report", ("run --html",), BASE, "report", {}),
+    Check("simulator", ("run", "capacity", "sweep", "quiz", "validate note"), BASE, "simulator", {}),
+    Check("report", ("run --html", "plot"), BASE, "report", {}),
     Check("traces", ("trace", "run --trace"), BASE, "traces", {}),
     Check("schedulers", ("validate replay --no-model",), BASE, "schedulers", {}),
     Check(
         "engine, on the CPU",
-        ("generate", "bench engine", "validate replay", "validate capacity"),
+        ("generate", "bench engine", "calibrate", "validate replay", "validate capacity"),
         ("torch",), "engine", COMPILE,
     ),
     Check("checkpoints", ("generate --model FOLDER",), ("torch", "transformers", "safetensors"), "checkpoint", COMPILE),
@@ -80,9 +80,11 @@ CHECKS = (
         (*WEIGHTS, "triton"), "card_kernels", COMPILE, on_card=True, on_linux=True,
     ),
     Check("server", ("serve",), ("torch", *SERVE), "server", COMPILE),
-    Check("vllm", ("validate vllm",), ("vllm",), None, {}, on_linux=True),
+    Check("images", ("plot OUT.png",), ("kaleido",), "images", {}),
+    Check("cluster", ("sweep --cluster",), ("distributed",), "cluster", {}),
+    Check("vllm", ("validate vllm",), ("vllm",), "vllm", COMPILE, on_linux=True),
 )  # fmt: skip
-assert {name for check in CHECKS for name in check.needs} == {*BASE, *ENGINE, *SERVE, "vllm"}
+assert {name for check in CHECKS for name in check.needs} == PACKAGES.keys()
 
 
 def examine(check: Check, packages: Mapping[str, Found], machine: MachineFacts) -> Outcome:
@@ -96,8 +98,6 @@ def examine(check: Check, packages: Mapping[str, Found], machine: MachineFacts) 
             names = ", ".join(found.package.name for found in lacking)
             why = "not installed" if status is Status.MISSING else lacking[0].problem or "cannot be imported"
             return Outcome(check, status, f"{names}: {why}", lacking[0].mend)
-    if check.trial is None:
-        return Outcome(check, Status.WORKS, f"{', '.join(check.needs)} can be imported; nothing was run", None)
     question = {"trial": check.trial}
     answer = in_child("pagesim.validate.doctor.trials", question, timeout_s=TIMEOUT_S, environment=check.environment)
     if answer.problem is None:

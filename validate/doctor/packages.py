@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from pagesim.validate.child import in_child
+from pagesim.validate.vllm.versions import SUPPORTED
 
 TIMEOUT_S = 120.0
 
@@ -58,7 +59,9 @@ PACKAGES = {
         *(Package(name) for name in BASE),
         *(Package(name, "engine") for name in ENGINE),
         *(Package(name, "serve") for name in SERVE),
-        Package("vllm", "", "==0.29.0"),
+        Package("kaleido", "images"),
+        Package("distributed", "cluster"),
+        Package("vllm", "", f"=={SUPPORTED[-1]}"),
     )
 }
 EXTRAS = {package.name: package.extra for package in PACKAGES.values() if package.extra}

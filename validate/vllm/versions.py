@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from pagesim.sim.errors import UsageError
 
-SUPPORTED = ("0.29.0",)
+SUPPORTED = ("0.29.0", "0.30.0")
 ACCEPTED = ", ".join(SUPPORTED)
 
 
@@ -19,7 +19,7 @@ def installed_version() -> str:
         found = version("vllm")
     except PackageNotFoundError:
         raise UsageError(
-            f"vLLM is not installed; accepted: pip install vllm=={SUPPORTED[-1]}, or --server URL for one that runs"
+            f"vLLM is not installed; accepted: pip install vllm=={SUPPORTED[0]}, or --server URL for one that runs"
         ) from None
     if found.partition("+")[0] not in SUPPORTED:  # behind the plus: how it was built
         raise UsageError(f"vLLM {found} is installed, whose scheduler has not been driven; accepted: {ACCEPTED}")
