@@ -23,7 +23,8 @@ from pagesim.sim.serving.result import ServingResult
 from pagesim.sim.setting import setting
 from pagesim.sim.shown import Shown
 
-TEMPLATE = "report.html"
+TEMPLATE, STYLE, SCRIPT = "report.html", "report.css", "report.js"
+GRID = "rgba(127,127,127,0.3)"  # seen on white and on black
 NAMES_IN_TITLE = 4
 
 
@@ -41,7 +42,7 @@ def write_report(
 ) -> None:
     """Write the page. `command` is shown as the way to make it again. Raises UsageError if it cannot be written."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    template = environment.from_string(files("pagesim.sim").joinpath(TEMPLATE).read_text(encoding="utf-8"))
+    template = environment.from_string(packaged(TEMPLATE))
     page = template.render(
         title=f"{_named(list(result.allocators))} under {_load(result.config)}",
         shown=shown,
@@ -52,9 +53,18 @@ def write_report(
         command=command,
         sha256=result.trace.sha256,
         versions=result.versions,
+        seed=result.config["seed"] if result.config["trace"] is None else "none: a trace",
+        style=Markup(packaged(STYLE)),
+        script=Markup(packaged(SCRIPT)),
+        map="",
         plotly_js=Markup(plotly.offline.get_plotlyjs()),
     )
     write_text(path, page)
+
+
+def packaged(name: str) -> str:
+    """The text of a file beside this one."""
+    return files("pagesim.sim").joinpath(name).read_text(encoding="utf-8")
 
 
 def _named(names: list[str]) -> str:
@@ -74,7 +84,8 @@ def run_panels(result: RunResult) -> list[Panel]:
         Panel(
             "Where the pool's memory was",
             "Every slot of the pool over time" + (", the mean of all replications" if many else "") + ": used, "
-            "reserved, internal and free add up.",
+            "reserved, internal and free add up. What lay free when requests were refused, and was enough in total, "
+            "has a colour of its own: external waste.",
             figures.account_over_time(result),
         )
     ]
@@ -105,6 +116,9 @@ def run_panels(result: RunResult) -> list[Panel]:
 
 def figure_json(figure: go.Figure) -> Markup:
     """A figure as a page's script has it."""
-    figure.update_layout(template="plotly_white", font={"size": 13})
+    clear = "rgba(0,0,0,0)"
+    figure.update_layout(template="plotly_white", font={"size": 13}, paper_bgcolor=clear, plot_bgcolor=clear)
+    figure.update_xaxes(gridcolor=GRID, zerolinecolor=GRID, linecolor=GRID)
+    figure.update_yaxes(gridcolor=GRID, zerolinecolor=GRID, linecolor=GRID)
     text = json.dumps(json.loads(plotly.io.to_json(figure)), sort_keys=True)
     return Markup(text.replace("<", "\\u003c"))  # no name in it can end the script

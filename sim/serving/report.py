@@ -13,7 +13,9 @@ def serving_panels(result: ServingResult) -> list[Panel]:
     panels = [
         Panel(
             "Where the pool's memory was",
-            f"Every slot of the pool over time{many}: used, reserved, internal and free add up.",
+            f"Every slot of the pool over time{many}: used, reserved, internal and free add up. What was free and in "
+            "total enough for the head of the queue, which could not be placed, has a colour of its own: external "
+            "waste.",
             plots.account_over_time(result),
         ),
         Panel(
@@ -39,8 +41,8 @@ def serving_panels(result: ServingResult) -> list[Panel]:
         panels.append(
             Panel(
                 "Preemptions",
-                "Requests that were put back because the pool ran dry, and computed again. An allocator that takes all "
-                "room beforehand never does that.",
+                "In each interval of the time (the axis tells how long one is), requests that were put back because "
+                "the pool ran dry, and computed again. An allocator that takes all room beforehand never does that.",
                 plots.preemptions_over_time(result),
             )
         )
