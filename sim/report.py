@@ -18,6 +18,7 @@ from markupsafe import Markup
 from pagesim.sim import figures
 from pagesim.sim.allocators import described
 from pagesim.sim.files import write_text
+from pagesim.sim.poolmap.page import PoolMap, fragment
 from pagesim.sim.result import RunResult
 from pagesim.sim.serving.result import ServingResult
 from pagesim.sim.setting import setting
@@ -38,7 +39,12 @@ class Panel:
 
 
 def write_report(
-    result: RunResult | ServingResult, shown: Shown, panels: Sequence[Panel], path: Path, command: str
+    result: RunResult | ServingResult,
+    shown: Shown,
+    panels: Sequence[Panel],
+    path: Path,
+    command: str,
+    pool_map: PoolMap | None = None,
 ) -> None:
     """Write the page. `command` is shown as the way to make it again. Raises UsageError if it cannot be written."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -56,7 +62,7 @@ def write_report(
         seed=result.config["seed"] if result.config["trace"] is None else "none: a trace",
         style=Markup(packaged(STYLE)),
         script=Markup(packaged(SCRIPT)),
-        map="",
+        map="" if pool_map is None else fragment(pool_map),
         plotly_js=Markup(plotly.offline.get_plotlyjs()),
     )
     write_text(path, page)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pagesim.sim.allocators import OracleAllocator, Pool, allocator_class
 from pagesim.sim.allocators.exact_fit import ExactFit
-from pagesim.sim.poolmap.recording import Event, Kind, NoMapError, Piece
+from pagesim.sim.poolmap.recording import Event, Kind, NoMapError, Piece, given_for
 from pagesim.sim.poolmap.step_log import Levels, StepLog
 from pagesim.sim.serving.log import ServingLog
 
@@ -31,6 +31,10 @@ class ContiguousSteps:
     def largest_free_run(self) -> int:
         """In slots."""
         return self._allocator.largest_free_run
+
+    def given_for(self, asked: int) -> int:
+        """What the allocator gives to whoever asks for so many slots."""
+        return given_for(self._allocator, asked)
 
     def state(self, step: int) -> list[Event]:
         """What brings an empty pool to the present, when `step` ends."""

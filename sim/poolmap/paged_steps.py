@@ -40,6 +40,10 @@ class PagedSteps:
         """All free blocks, in slots: any will do."""
         return self._blocks.free * self._size
 
+    def given_for(self, asked: int) -> int:
+        """Whole blocks are asked for."""
+        return asked
+
     def state(self, step: int) -> list[Event]:
         """What brings an empty pool to the present, when `step` ends."""
         self._told, seen = [], set[int]()

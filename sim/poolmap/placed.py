@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pagesim.sim.allocators import AnyAllocator, OracleAllocator, Paged
 from pagesim.sim.config import Growth
 from pagesim.sim.placement import prepared
-from pagesim.sim.poolmap.recording import NO_TIME, Event, Kind, Owner, Piece, Recording
+from pagesim.sim.poolmap.recording import NO_TIME, Event, Kind, Owner, Piece, Recording, given_for
 from pagesim.sim.poolmap.window import Window
 from pagesim.sim.trace import Floats, Trace
 
@@ -61,7 +61,7 @@ class _Watch:
                 self._enter(self.clock(), row)
             elif self._open:
                 asked = tokens[-1] if isinstance(self._allocator, OracleAllocator) else tokens[0]
-                numbers = (asked, free, self._allocator.largest_free_run)
+                numbers = (asked, free, self._allocator.largest_free_run, given_for(self._allocator, asked))
                 self._tell(self.clock(), Event(Kind.REFUSE, self._owner(row), numbers=numbers))
             return done
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from pagesim.sim.allocators import AnyAllocator, Buddy, Paged, Reservation
 from pagesim.sim.errors import PagesimError
 
 Piece = tuple[int, int]
@@ -30,7 +31,8 @@ class Kind(StrEnum):
     its pieces now. LEAVE: it gives up all that nobody else holds; PREEMPT: so that others can go on, and comes back;
     DROP: for good, before its end. TOKENS [tokens, 1 if it gains one in each step from the next on].
     HASH [key]: a block can be found by its content, of which equal ones have equal keys. REFUSE and WAIT [asked, free,
-    largest run that could be given, all in slots]: no room; of WAIT the owner is not known.
+    largest run that could be given, what the allocator would have given, all in slots]: no room; of WAIT the owner is
+    not known.
     """
 
     GIVE = "g"
@@ -44,6 +46,17 @@ class Kind(StrEnum):
     HASH = "h"
     REFUSE = "r"
     WAIT = "w"
+
+
+def given_for(allocator: AnyAllocator, asked: int) -> int:
+    """Slots that a request for `asked` takes, in one piece or in blocks."""
+    if isinstance(allocator, Reservation):
+        return allocator.pool.max_model_len
+    if type(allocator) is Buddy:
+        return 1 << (asked - 1).bit_length()
+    if isinstance(allocator, Paged):
+        return -(-asked // allocator.pool.block_size) * allocator.pool.block_size
+    return asked
 
 
 @dataclass(frozen=True, slots=True)

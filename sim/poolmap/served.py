@@ -24,12 +24,13 @@ from pagesim.sim.trace import Trace
 
 
 class Steps(Protocol):
-    """What goes through a log in order. `used` is in blocks, or slots; `largest_free_run` in slots."""
+    """What goes through a log in order. `used` is in blocks, or slots; `largest_free_run` and `given_for` in slots."""
 
     @property
     def used(self) -> int: ...  # noqa: D102
     @property
     def largest_free_run(self) -> int: ...  # noqa: D102
+    def given_for(self, asked: int) -> int: ...  # noqa: D102
     def state(self, step: int) -> list[Event]: ...  # noqa: D102
     def finish(self, step: int) -> list[Event]: ...  # noqa: D102
     def events(self, step: int) -> list[Event]: ...  # noqa: D102
@@ -72,7 +73,8 @@ def _write(recording: Recording, log: ServingLog, steps: Steps, window: Window) 
         events = steps.events(step)
         assert steps.used == used[step], f"step {step}: {steps.used} held here, {used[step]} in the log"
         if asked[step]:
-            numbers = (asked[step] * unit, (usable - used[step]) * unit, steps.largest_free_run)
+            wanted = asked[step] * unit
+            numbers = (wanted, (usable - used[step]) * unit, steps.largest_free_run, steps.given_for(wanted))
             events.append(Event(Kind.WAIT, None, numbers=numbers))
         if opened:
             recording.events_at(time_s, step).extend(events)
