@@ -17,7 +17,7 @@ class Pool {
   }
 
   reset() {
-    this.next = 0; this.time = -1; this.step = 0; this.events = [];
+    this.next = 0; this.time = -1; this.step = 0; this.events = []; this.sums = null; this.numShared = 0;
     this.table = new Map(); this.known = new Map(); this.holders = new Map(); this.key = new Map();
   }
 
@@ -25,7 +25,7 @@ class Pool {
   seek(time) {
     if (time === this.time) return;
     if (time < this.time) this.reset();
-    this.time = time; this.events = [];
+    this.time = time; this.events = []; this.sums = null;
     while (this.next < this.moments.length && this.moments[this.next].time <= time) {
       const moment = this.moments[this.next++];
       this.step = moment.step;
@@ -58,7 +58,8 @@ class Pool {
   hold(pieces, change) {
     if (this.runs) return;
     for (const [block] of pieces) {
-      const count = (this.holders.get(block) || 0) + change;
+      const before = this.holders.get(block) || 0, count = before + change;
+      this.numShared += (count > 1) - (before > 1);
       if (count) this.holders.set(block, count); else this.holders.delete(block);
     }
   }
@@ -75,29 +76,32 @@ class Pool {
 
   inOrder() { return [...this.table.keys()].sort((a, b) => this.owners[a][0] - this.owners[b][0]); }
 
-  // Calls with (owner, first slot, slots, of them filled, and to be filled in the end, place in the table); every slot once.
+  // Calls with (owner, first slot, slots, of them filled, and to be filled in the end); every slot once.
   spans(tell) {
-    const seen = new Set();
+    const seen = new Set(), sharing = this.numShared > 0;
+    let used = 0, reserved = 0, internal = 0;
     for (const owner of this.inOrder()) {
       const tokens = this.tokens(owner), final = this.owners[owner][2];
       let begin = 0;
-      this.table.get(owner).forEach(([first, units], place) => {
+      this.table.get(owner).forEach(([first, units]) => {
         const size = units * this.unit;
-        if (this.runs || !seen.has(first)) {
-          if (!this.runs) seen.add(first);
+        if (!sharing || !seen.has(first)) {
+          if (sharing) seen.add(first);
           const filled = Math.min(Math.max(tokens - begin, 0), size);
           const toBe = Math.max(filled, Math.min(Math.max(final - begin, 0), size));
-          tell(owner, first * this.unit, size, filled, toBe, place);
+          used += filled; reserved += toBe - filled; internal += size - toBe;
+          tell(owner, first * this.unit, size, filled, toBe);
         }
         begin += size;
       });
     }
+    this.sums = {used, reserved, internal, free: this.capacity - used - reserved - internal};
   }
 
+  // Slots of each kind; known already where the pool has just been drawn.
   account() {
-    let used = 0, reserved = 0, internal = 0;
-    this.spans((owner, first, size, filled, toBe) => { used += filled; reserved += toBe - filled; internal += size - toBe; });
-    return {used, reserved, internal, free: this.capacity - used - reserved - internal};
+    if (!this.sums) this.spans(() => {});
+    return this.sums;
   }
 
   // [first slot, slots] of the longest run of slots that nobody owns.

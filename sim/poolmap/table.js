@@ -5,6 +5,7 @@
   const choices = {pool: at("table-pool"), owner: at("table-owner"), token: at("table-token")};
   choices.pool.append(...pools.map((pool, k) => new Option(pool.name, k)));
   choices.pool.value = Math.max(0, pools.findIndex(pool => !pool.runs));
+  const SETTLE_MS = 120;
   let shownOwners = "";
 
   function refill(pool) {
@@ -70,13 +71,14 @@
     (pool.runs ? contiguous : paged)(pool, owner, token);
   }
 
-  let seen = null;
+  let seen = null, waiting = null;
   pagesimMap.listeners.push(() => {
     const {selected} = pagesimMap;
     if (selected && selected !== seen) {
       seen = selected; choices.pool.value = selected.pool; shownOwners = ""; refill(pools[selected.pool]); choices.owner.value = selected.owner;
     }
-    render();
+    clearTimeout(waiting);
+    waiting = setTimeout(render, SETTLE_MS);  // a list of thousands of sequences is not made anew for each frame
   });
   choices.pool.addEventListener("change", () => { shownOwners = ""; choices.owner.value = ""; render(); });
   choices.owner.addEventListener("change", () => pagesimMap.select(Number(choices.pool.value), Number(choices.owner.value)));
