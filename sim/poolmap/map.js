@@ -170,7 +170,7 @@ const pagesimMap = (() => {
       : [...["used", "reserved (stripes)", "internal (crosses)"].map((text, k) => [text, c => theme.parts()[k].forEach(style => { c.fillStyle = style; c.fillRect(0, 0, 34, 16); })]), ["free (blank)", () => {}]];
     if (fine && pools.some(pool => pool.moments.some(({events}) => events.some(({kind}) => kind === letters.hash)))) entries.push(["free, still findable by its content: cached (dots)", c => { c.fillStyle = theme.cached; c.fillRect(0, 0, 34, 16); }]);
     if (fine && kinds.includes("shared block")) entries.push(["×2: held by two sequences (dotted frame)", c => { c.setLineDash([2, 2]); c.strokeStyle = theme.ink; c.lineWidth = 2; c.strokeRect(1, 1, 32, 14); }]);
-    entries.push(["longest free run, when a request finds no room (dashes)", c => { c.setLineDash([6, 3]); c.strokeStyle = theme.mark; c.lineWidth = 3; c.strokeRect(1, 1, 32, 14); }]);
+    if (pools.some(pool => pool.runs)) entries.push(["longest free run, when a request finds no room (dashes)", c => { c.setLineDash([6, 3]); c.strokeStyle = theme.mark; c.lineWidth = 3; c.strokeRect(1, 1, 32, 14); }]);
     if (fine) entries.push(["changes hands at this moment", c => { c.strokeStyle = theme.ink; c.lineWidth = 3; c.strokeRect(1, 1, 32, 14); }]);
     at("map-legend").replaceChildren(...entries.map(([text, paint]) => {
       const item = document.createElement("li"), swatch = document.createElement("canvas");
@@ -222,7 +222,7 @@ const pagesimMap = (() => {
       Home: actions.first, End: () => { play(false); show(data.frames.length - 1); }, n: kinds.length ? () => jump(kinds[0]) : null}[event.key];
     if (press) { event.preventDefault(); press(); }
   });
-  if (still.matches) at("map-speed").value = "2";
+  if (still.matches || data.frames.length < 100) at("map-speed").value = "2";
   new ResizeObserver(fit).observe(at("map-pools").parentElement);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", fit);
   fit();

@@ -59,7 +59,7 @@ def about(pool_map: PoolMap, frames: list[float]) -> str:
         return f"All {len(frames):,} moments{which} at which anything happened."
     cut = "" if frames[-1] == window.to_s else " More would not fit into the page."
     return (
-        f"{len(frames):,} moments{which}, from {frames[0]:.4g} s to {frames[-1]:.4g} s, around {window.around} "
+        f"{len(frames):,} moments{which}, from {frames[0]:.4g} s to {frames[-1]:.4g} s, {window.around} "
         f"(--map-from and --map-frames choose others).{cut}"
     )
 

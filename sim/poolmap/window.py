@@ -42,7 +42,7 @@ def placement_window(
         name: float(trace.arrival_s[log.refusals["request"][0]]) for name, log in logs.items() if len(log.refusals)
     }
     last = max(first, key=lambda name: first[name]) if first else None
-    around = "the start: nobody was refused" if last is None else f"the first refusal by {last}"
+    around = "from the start: nobody was refused" if last is None else f"around the first refusal by {last}"
     return _window(np.unique(np.concatenate(times)), frames, from_s, first[last] if last else None, around)
 
 
@@ -60,18 +60,18 @@ def serving_window(logs: Mapping[str, ServingLog], frames: int, from_s: float | 
         if (log.segments["asked_blocks"] > 0).any()
     ]
     if preempted:
-        around, at = "the first preemption", min(preempted)
+        around, at = "around the first preemption", min(preempted)
     elif waited:
-        around, at = "the first request that waited for room", max(waited)
+        around, at = "around the first request that waited for room", max(waited)
     else:
-        around, at = "the start: nobody waited for room", None
+        around, at = "from the start: nobody waited for room", None
     return _window(np.unique(np.concatenate(times)), frames, from_s, at, around)
 
 
 def _window(times: Floats, frames: int, from_s: float | None, at: float | None, around: str) -> Window:
     """`times`: of all moments, in order, each once."""
     if from_s is not None:
-        first, around = int(np.searchsorted(times, from_s)), f"{from_s:g} s"
+        first, around = int(np.searchsorted(times, from_s)), "as --map-from asks"
     else:
         first = 0 if at is None else int(np.searchsorted(times, at)) - frames // BEFORE
     first = max(0, min(first, len(times) - frames))

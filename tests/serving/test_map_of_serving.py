@@ -1,6 +1,7 @@
 """The recording of a served run: played, it comes to the account of the log in every step, block for block."""
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from pagesim.sim.poolmap.recording import NO_TIME, Kind, NoMapError
 from pagesim.sim.poolmap.served import record_serving
 from pagesim.sim.poolmap.window import Window, serving_window
 from pagesim.sim.serving.config import ServingConfig
+from pagesim.sim.serving.scenario import read_scenario
 from pagesim.sim.serving.server import serve
 from pagesim.sim.serving.steptime import ConstantStep
 from pagesim.sim.serving.timeline import Timeline
@@ -80,7 +82,11 @@ def test_a_window_opens_with_the_state_of_its_time():
     assert len(log.preemptions)
     window = serving_window({"paged": log}, 30)
     preempted_s = Timeline(log).start_s[log.preemptions["step"][0]]
-    assert window.from_s < preempted_s < window.to_s and not window.whole and window.around == "the first preemption"
+    assert (
+        window.from_s < preempted_s < window.to_s
+        and not window.whole
+        and window.around == "around the first preemption"
+    )
     recording = record_serving("paged", trace, log, window)
     assert recording.moments[0].time_s == NO_TIME and recording.moments[0].events
     assert recording.moments[1].time_s == window.from_s and recording.moments[-1].time_s == window.to_s
@@ -110,3 +116,14 @@ def test_rules_that_the_map_does_not_follow_are_refused_by_name(options):
     config = ServingConfig(num_blocks=20, block_size=4, max_model_len=40, prefix_caching=True, **options)
     with pytest.raises(NoMapError, match="the map does not follow --"):
         record_serving("paged", trace, serve(trace, config, ConstantStep(1.0)), WHOLE)
+
+
+GOLDEN = sorted((Path(__file__).parents[1] / "data" / "golden").glob("*prefix*.json.gz"))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
+def test_recordings_of_vllm_with_prefix_caching_are_mapped_whole(path):
+    scenario = read_scenario(path)
+    log = serve(scenario.trace, scenario.config, ConstantStep(1.0))
+    recording = record_serving("paged", scenario.trace, log, WHOLE)
+    assert compare(recording, log) == log.num_steps and kinds(recording)[Kind.SHARE] > 0

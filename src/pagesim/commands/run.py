@@ -91,8 +91,8 @@ def run(
 ) -> None:
     """Put several allocators through the same trace and say what each one wastes and refuses."""
     if scenario is not None:
-        refuse_beside_scenario(context, {"steps": "--steps", "as_json": "--json"})
-        run_scenario(scenario, steps, as_json)
+        refuse_beside_scenario(context, {"steps": "--steps", "html": "--html", "as_json": "--json"})
+        run_scenario(scenario, steps, html, as_json)
         return
     rules: dict[str, Any] = {
         "token_budget": token_budget, "max_num_seqs": max_num_seqs, "long_prefill_threshold": long_prefill_threshold,

@@ -120,7 +120,9 @@ Check = Annotated[bool, option("--check", help="Assert the account of the pool a
 AsJson = Annotated[bool, option("--json", help="Print JSON, schema pagesim.run/1.")]
 Html = Annotated[
     Path | None,
-    option("--html", metavar="FILE", help=f"Where the report goes. [default: {REPORT}; with --json, nowhere]"),
+    option(
+        "--html", metavar="FILE", help=f"Where the report goes. [default: {REPORT}; with --json or --scenario, nowhere]"
+    ),
 ]
 NoHtml = Annotated[bool, option("--no-html", help="Write no report.")]
 MapFrames = Annotated[
