@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
-.PHONY: run test lint lock clean
+.PHONY: run test lint docs lock clean
 
 run: .venv/base
 	$(BIN)/pagesim run --load high
@@ -16,6 +16,11 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The pages of docs/ as a site, in site/.
+docs: .venv/dev
+	$(BIN)/python -m mkdocs build --quiet
+	@echo site: site/index.html
+
 # Pins what an empty environment with every extra gets today.
 lock:
 	rm -rf .venv/lock && $(PYTHON) -m venv .venv/lock
@@ -25,7 +30,7 @@ lock:
 		-e '/^triton==/s/$$/; platform_system == "Linux"/' >> requirements.lock
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv build dist site
 
 .venv/base: pyproject.toml requirements.lock
 	$(PYTHON) -m venv .venv
@@ -33,5 +38,5 @@ clean:
 	touch $@
 
 .venv/dev: .venv/base
-	$(PIP) --editable '.[engine,serve,dev]'
+	$(PIP) --editable '.[engine,serve,cluster,dev]'
 	touch $@

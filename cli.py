@@ -16,11 +16,18 @@ from pagesim import __version__
 from pagesim.commands import (
     bench,
     bench_engine,
+    calibrate,
     capacity,
+    compare,
+    doctor,
+    frontier,
     generate,
     kernel,
+    plot,
+    quiz,
     run,
     serve,
+    sweep,
     trace,
     trace_generate,
     validate,
@@ -47,6 +54,13 @@ app.add_typer(kernel.app, name="kernel")
 app.add_typer(validate.app, name="validate")
 app.command("capacity")(capacity.capacity)
 app.command("run")(run.run)
+app.command("calibrate")(calibrate.calibrate)
+app.command("doctor")(doctor.doctor)
+app.command("plot")(plot.plot)
+app.command("quiz")(quiz.quiz)
+app.command("sweep")(sweep.sweep)
+app.command("frontier")(frontier.frontier)
+app.command("compare")(compare.compare)
 app.command("generate")(generate.generate)
 app.command("serve")(serve.serve)
 

@@ -14,6 +14,8 @@ from torch.nn.functional import embedding, rms_norm, silu
 from pagesim.engine.rotary import rotary_table, rotate
 from pagesim.engine.weights import LayerWeights, Weights
 
+Turns = tuple[torch.Tensor, ...]  # cosines and sines, [T, 1, D] each
+
 
 class Attend(Protocol):
     """Writes the new K and V of one layer into the cache and returns attention over it."""
@@ -40,23 +42,23 @@ class Decoder:
         """
         weights, epsilon = self._weights, self._config.rms_norm_eps
         hidden = embedding(token_ids, weights.embedding)
-        turns = self._turns.index_select(0, positions)
+        turns = self._turns.index_select(1, positions).unbind()
         size = hidden.shape[1:]
         for number, layer in enumerate(weights.layers):
             normed = rms_norm(hidden, size, layer.input_norm, epsilon)
             hidden = hidden + self._attention(number, layer, normed, turns, attend)
             hidden = hidden + _mlp(layer, rms_norm(hidden, size, layer.mlp_norm, epsilon))
         last = rms_norm(hidden.index_select(0, rows), size, weights.norm, epsilon)
-        return weights.head(last).contiguous()
+        return weights.head(last)
 
     def _attention(
-        self, number: int, layer: LayerWeights, normed: torch.Tensor, turns: torch.Tensor, attend: Attend
+        self, number: int, layer: LayerWeights, normed: torch.Tensor, turns: Turns, attend: Attend
     ) -> torch.Tensor:
         """Query and key heads lie side by side in the product, and are turned together."""
         config = self._config
-        heads = layer.qkv(normed).contiguous().view(len(normed), -1, config.head_dim)
+        heads = layer.qkv(normed).view(len(normed), -1, config.head_dim)
         keys_end = config.num_heads + config.num_kv_heads
-        turned = rotate(self._normed_heads(layer, heads[:, :keys_end]), turns)
+        turned = rotate(self._normed_heads(layer, heads[:, :keys_end]), *turns)
         query, key = turned[:, : config.num_heads].contiguous(), turned[:, config.num_heads :]
         return layer.output(attend(number, query, key, heads[:, keys_end:]).flatten(1))
 

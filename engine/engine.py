@@ -84,6 +84,7 @@ class Engine:
                 "torch.", ""
             ),
             f"tokenizer    {self.model.tokenizer.description}",
+            f"products     {'oneDNN, packed weights' if self.model.weights.is_packed else 'torch linear'}",
             f"attention    {self.backend.name}: {self.backend.description}, {graphs}",
             f"cache kind   {config.cache}, {tokens} slots, max_model_len {self.max_model_len}",
             *self.account.lines(),

@@ -21,7 +21,9 @@ WARM_UP_TOKENS = 32
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A request to come. `arrival_s`: on the load's own clock, of which only the differences count."""
+    """A request to come. `arrival_s`: on the load's own clock, of which only the differences count. `fork`: whether its
+    `n` samples share their prompt's blocks. `priority`: lower goes first, under that policy.
+    """
 
     arrival_s: float
     prompt: list[int]
@@ -29,6 +31,8 @@ class Arrival:
     salt: str | None = None
     adapter: str | None = None
     n: int = 1
+    fork: bool = False
+    priority: int = 0
 
 
 @dataclass(slots=True)
@@ -72,14 +76,20 @@ def warm_up(engine: Engine) -> None:
     engine.generate(prompts, SamplingParams(temperature=0, max_tokens=2, ignore_eos=True))
 
 
-def run_load(engine: Engine, arrivals: Iterable[Arrival], advance: Callable[[int], None]) -> LoadLog:
+def run_load(
+    engine: Engine,
+    arrivals: Iterable[Arrival],
+    advance: Callable[[int], None],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> LoadLog:
     """Serve `arrivals`, which are in order of time, each to its full output. `advance(1)`: a request has ended.
 
-    The engine's clock must be `time.monotonic`, its default. Raises MemoryBudgetError if memory runs out.
+    `clock` must be the engine's, and `sleep` let it go on. Raises MemoryBudgetError if memory runs out.
     """
     coming = iter(arrivals)
     following = next(coming, None)
-    run = _Run(engine, advance, 0.0 if following is None else following.arrival_s)
+    run = _Run(engine, advance, clock, 0.0 if following is None else following.arrival_s)
     while following is not None or engine.has_work:
         while following is not None and run.wait_s(following) <= 0:
             run.add(following)
@@ -87,7 +97,7 @@ def run_load(engine: Engine, arrivals: Iterable[Arrival], advance: Callable[[int
         if engine.has_work:
             run.note(engine.step())
         elif following is not None:
-            time.sleep(max(0.0, run.wait_s(following)))
+            sleep(max(0.0, run.wait_s(following)))
     run.end()
     return run.log
 
@@ -95,22 +105,25 @@ def run_load(engine: Engine, arrivals: Iterable[Arrival], advance: Callable[[int
 class _Run:
     """The requests on their way. The first arrival is now."""
 
-    def __init__(self, engine: Engine, advance: Callable[[int], None], first_arrival_s: float) -> None:
+    def __init__(
+        self, engine: Engine, advance: Callable[[int], None], clock: Callable[[], float], first_arrival_s: float
+    ) -> None:
         self.log = LoadLog()
         self._engine = engine
+        self._clock = clock
         self._advance = advance
         self._due_s: dict[str, float] = {}
         self._samples: dict[tuple[str, int], _Sample] = {}
-        self._began_s = time.monotonic()
+        self._began_s = clock()
         self._offset_s = self._began_s - first_arrival_s  # from the load's clock to the engine's
 
     def wait_s(self, arrival: Arrival) -> float:
         """Until it is due."""
-        return self._offset_s + arrival.arrival_s - time.monotonic()
+        return self._offset_s + arrival.arrival_s - self._clock()
 
     def end(self) -> None:
         """All have ended."""
-        self.log.duration_s = time.monotonic() - self._began_s
+        self.log.duration_s = self._clock() - self._began_s
 
     def add(self, arrival: Arrival) -> None:
         """A request that is due."""
@@ -118,8 +131,12 @@ class _Run:
             self.log.rejected += 1
             self._advance(1)
             return
-        sampling = SamplingParams(temperature=0, max_tokens=arrival.output_tokens, ignore_eos=True, n=arrival.n)
-        id = self._engine.add_request(arrival.prompt, sampling, salt=arrival.salt, adapter=arrival.adapter)
+        sampling = SamplingParams(
+            temperature=0, max_tokens=arrival.output_tokens, ignore_eos=True, n=arrival.n, fork=arrival.fork
+        )
+        id = self._engine.add_request(
+            arrival.prompt, sampling, salt=arrival.salt, adapter=arrival.adapter, priority=arrival.priority
+        )
         self._due_s[id] = self._offset_s + arrival.arrival_s
         self.log.requests += 1
         self.log.prompt_tokens += len(arrival.prompt)

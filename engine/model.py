@@ -11,11 +11,9 @@ import torch
 from pagesim.engine.checkpoint import find_model, load_weights, read_json
 from pagesim.engine.errors import ModelError
 from pagesim.engine.model_config import DTYPES, ModelConfig, eos_token_ids, read_config
-from pagesim.engine.presets import PRESETS
+from pagesim.engine.presets import PRESETS, RANDOM
 from pagesim.engine.tokenizer import Tokenizer, tokenizer_of
 from pagesim.engine.weights import Weights, fill_randomly
-
-RANDOM = "random:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +41,14 @@ def load_model(name: str, dtype: str, device: torch.device, seed: int) -> Model:
         load_weights(weights, directory)
         generation = directory / "generation_config.json"
         ends = config.eos_token_ids | eos_token_ids(read_json(generation) if generation.exists() else {})
-        return Model(name, config, weights, tokenizer_of(directory, config.vocab_size), ends)
+        return Model(name, config, weights.packed(), tokenizer_of(directory, config.vocab_size), ends)
 
 
 def _random_model(name: str, dtype: str, device: torch.device, seed: int) -> Model:
     config = read_config(_random_config(name.removeprefix(RANDOM)), name)
     weights = Weights.empty(config, _dtype(dtype, config), device)
     fill_randomly(weights, seed)
-    return Model(name, config, weights, tokenizer_of(None, config.vocab_size), frozenset())
+    return Model(name, config, weights.packed(), tokenizer_of(None, config.vocab_size), frozenset())
 
 
 def _random_config(name: str) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+RANDOM = "random:"  # before a preset, or the path of a config.json
+
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {
         "architectures": ["Qwen2ForCausalLM"],

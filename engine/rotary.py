@@ -67,18 +67,16 @@ def frequencies(rotary: RotaryConfig, head_dim: int) -> torch.Tensor:
 
 
 def rotary_table(rotary: RotaryConfig, head_dim: int, num_positions: int) -> torch.Tensor:
-    """[num_positions, 2, 1, head_dim] fp32: cosines, and sines with the sign that `rotate` needs, of each position."""
+    """[2, num_positions, 1, head_dim] fp32: cosines, and sines with the sign that `rotate` needs, of each position."""
     import torch
 
     angles = torch.arange(num_positions).float()[:, None] * frequencies(rotary, head_dim)
     cosines, sines = angles.cos(), angles.sin()
-    return torch.stack((torch.cat((cosines, cosines), -1), torch.cat((-sines, sines), -1)), 1)[:, :, None]
+    return torch.stack((torch.cat((cosines, cosines), -1), torch.cat((-sines, sines), -1)))[:, :, None]
 
 
-def rotate(heads: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
-    """Rotate `heads`, [T, heads, head_dim], by `turns`, [T, 2, 1, head_dim]; dimension i goes with i + head_dim / 2."""
+def rotate(heads: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
+    """Rotate `heads`, [T, heads, head_dim], by [T, 1, head_dim] each; dimension i goes with i + head_dim / 2."""
     import torch
 
-    half = heads.shape[-1] // 2
-    swapped = torch.cat((heads[..., half:], heads[..., :half]), -1)
-    return torch.addcmul(heads * turns[:, 0], swapped, turns[:, 1])
+    return torch.addcmul(heads * cosines, heads.roll(heads.shape[-1] // 2, -1), sines)

@@ -1,37 +1,43 @@
 """The tensors of a decoder: Q, K and V fused into one matrix, gate and up into another, one product each.
 
 A weight is known twice: where the decoder reads it, and by the names of a Hugging Face checkpoint, as views into the
-same memory (`named_views`). Loading and random filling write through the views. Left out: quantised weights.
+same memory (`named_views`). Loading and random filling write through the views. Then, on a CPU, the matrices are laid
+out anew, as oneDNN reads them, and the views are gone (`packed`). Left out: quantised weights.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from pagesim.engine.model_config import ModelConfig
 
-FEW_ROWS = range(2, 257)  # measured in bf16 and fp32, on one core
+ROWS = 256  # of the product that weights are packed for; of 1, 16 and 256 it was fastest for nearly all from 1 to 256
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """`weight`: [out, in]; `bias`: [out] or None."""
+    """`weight`: [out, in], packed or not; `bias`: [out] or None."""
 
     weight: torch.Tensor
     bias: torch.Tensor | None
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """[rows, in] to [rows, out]; the result may lie transposed in memory.
+        """[rows, in] to [rows, out]."""
+        if self.weight.is_mkldnn:
+            product = torch.ops.mkldnn._linear_pointwise.default
+            rows: torch.Tensor = product(x, self.weight, self.bias, "none", [], "")
+            return rows
+        return torch.nn.functional.linear(x, self.weight, self.bias)
 
-        With few rows a CPU takes half the time if the weights are the left factor.
-        """
-        if x.shape[0] not in FEW_ROWS or self.weight.device.type != "cpu":
-            return torch.nn.functional.linear(x, self.weight, self.bias)
-        if self.bias is None:
-            return torch.mm(self.weight, x.t()).t()
-        return torch.addmm(self.bias[:, None], self.weight, x.t()).t()
+    def packed(self) -> Linear:
+        """The same, its weights in the order in which oneDNN reads them; others it reorders in every product."""
+        return Linear(torch.ops.mkldnn._reorder_linear_weight(self.weight, ROWS), self.bias)
+
+    def tensors(self) -> list[torch.Tensor]:
+        """The weight, and the bias if there is one."""
+        return [self.weight] if self.bias is None else [self.weight, self.bias]
 
     @classmethod
     def empty(cls, out_size: int, in_size: int, bias: bool, like: torch.Tensor) -> Linear:
@@ -62,14 +68,25 @@ class LayerWeights:
     gate_up: Linear
     down: Linear
 
+    def packed(self) -> LayerWeights:
+        """The same with packed matrices."""
+        names = ("qkv", "output", "gate_up", "down")
+        return replace(self, **{name: getattr(self, name).packed() for name in names})
+
+    def tensors(self) -> list[torch.Tensor]:
+        """All there are."""
+        linears = [each for linear in (self.qkv, self.output, self.gate_up, self.down) for each in linear.tensors()]
+        norms = (self.input_norm, self.query_norm, self.key_norm, self.mlp_norm)
+        return linears + [norm for norm in norms if norm is not None]
+
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A whole decoder. `head` shares the memory of `embedding`, [vocab, hidden], where the two are tied."""
+    """A whole decoder. `head` shares the memory of `embedding`, [vocab, hidden], where they are tied and not packed."""
 
     config: ModelConfig
     embedding: torch.Tensor
-    layers: tuple[LayerWeights, ...]
+    layers: list[LayerWeights]
     norm: torch.Tensor
     head: Linear
 
@@ -78,7 +95,7 @@ class Weights:
         """Uninitialised, to be filled through `named_views`."""
         like = torch.empty(0, dtype=dtype, device=device)
         embedding = like.new_empty(config.vocab_size, config.hidden_size)
-        layers = tuple(_empty_layer(config, like) for _ in range(config.num_layers))
+        layers = [_empty_layer(config, like) for _ in range(config.num_layers)]
         head = embedding if config.tie_embeddings else like.new_empty(config.vocab_size, config.hidden_size)
         return cls(config, embedding, layers, like.new_empty(config.hidden_size), Linear(head, None))
 
@@ -92,10 +109,37 @@ class Weights:
             views["lm_head.weight"] = self.head.weight
         return views
 
+    def packed(self) -> Weights:
+        """The same as the device reads it fastest: packed, on a CPU whose oneDNN knows the dtype.
+
+        Each matrix is given up as soon as it is packed. A tied head is a second copy: a product cannot look tokens up.
+        """
+        if not packs(self.embedding.device, self.embedding.dtype):
+            return self
+        for number, layer in enumerate(self.layers):
+            self.layers[number] = layer.packed()
+        return replace(self, head=self.head.packed())
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the views are gone."""
+        return self.head.weight.is_mkldnn
+
     @property
     def num_bytes(self) -> int:
         """Memory of all weights."""
-        return sum(view.nbytes for view in self.named_views().values())
+        head = [] if self.head.weight is self.embedding else self.head.tensors()
+        layers = [tensor for layer in self.layers for tensor in layer.tensors()]
+        return sum(tensor.nbytes for tensor in (self.embedding, self.norm, *head, *layers))
+
+
+def packs(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether oneDNN is there, and computes in `dtype` on this processor."""
+    if device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    if dtype is torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return dtype is torch.float32 or bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
 
 
 def _empty_layer(config: ModelConfig, like: torch.Tensor) -> LayerWeights:

@@ -112,18 +112,28 @@ def shuffled_table(decode: Decode, seed: int) -> tuple[int, ...]:
     return tuple(random.Random(seed).sample(range(8 * decode.num_blocks), decode.num_blocks))
 
 
+def first_byte(decode: Decode, table: tuple[int, ...], position: int, kv_head: int = 0, is_value: bool = False) -> int:
+    """Where K, or V, of one position and KV head starts in the layer's tensor: the address line, in bytes.
+
+    [blocks, 2, block_size, kv_heads * head_dim], as `layout` has it: V lies half a block behind K.
+    """
+    entry, offset = divmod(position, decode.block_size)
+    half = decode.block_bytes // 2 if is_value else 0
+    head = kv_head * decode.head_dim * decode.item_bytes
+    return table[entry] * decode.block_bytes + half + offset * decode.slot_bytes + head
+
+
 def walk(decode: Decode, table: tuple[int, ...]) -> Iterator[Tile]:
     """The tiles of one program, in the order it walks them. `table`: one physical block for each of `num_blocks`."""
     assert len(table) == decode.num_blocks
     for first in range(0, decode.seq_len_tokens, decode.tile_tokens):
         count = min(decode.tile_tokens, decode.seq_len_tokens - first)
         logical = range(first // decode.block_size, (first + count - 1) // decode.block_size + 1)
-        block = table[logical[0]]
         yield Tile(
             first_position=first,
             num_tokens=count,
             blocks=tuple(table[entry] for entry in logical),
-            first_byte=block * decode.block_bytes + first % decode.block_size * decode.slot_bytes,
+            first_byte=first_byte(decode, table, first),
             lookups_by_position=count,
             lookups_by_block=len(logical),
             kv_bytes=2 * count * decode.head_dim * decode.item_bytes,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -70,4 +71,10 @@ def pool_facts(config: RunConfig) -> PoolFacts:
 
 def versions() -> dict[str, str]:
     """Of what computed a result."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Looked up once: it reads files."""
     return {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()}

@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from pagesim.sim.result import AllocatorResult, RunResult
+from pagesim.sim.serving.result import ServingResult
 
 PARTS = {  # part of the pool: (colour, pattern, what it means)
     "used": ("#0072B2", "", "holds a token"),
@@ -29,6 +30,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle-open", "square-open", "diamond-open", "cross-open", "triangle-up-open", "x-open")
 WIDTHS = (8, 5, 3)
 MARKS = (13, 9, 6)  # sizes, as the widths
+GRID = "rgba(127,127,127,0.3)"  # seen on white and on black
 MOST_TICKS = 7  # of an axis, on a phone
 SHORTEST = 64  # of the lengths whose capacity is shown
 PLOT_HEIGHT = 260
@@ -48,9 +50,10 @@ class PoolSeries(Protocol):
         """Of free."""
 
 
-def account_over_time(result: RunResult) -> go.Figure:
+def account_over_time(result: RunResult | ServingResult) -> go.Figure:
     """Used, reserved, internal and free over time, stacked, one panel for each allocator on one time axis."""
-    return account_panels({name: allocator.series for name, allocator in result.allocators.items()})
+    series: dict[str, PoolSeries] = {name: result.allocators[name].series for name in result.allocators}
+    return account_panels(series)
 
 
 def account_panels(all_series: Mapping[str, PoolSeries]) -> go.Figure:
@@ -171,6 +174,14 @@ def laid_out(figure: go.Figure, plot_height: int, entries: int) -> go.Figure:
     margin = {"l": 60, "r": 20, "t": 40, "b": foot}
     figure.update_layout(height=plot_height + 40 + foot, showlegend=True, legend=legend, margin=margin)
     return figure
+
+
+def styled(figure: go.Figure) -> go.Figure:
+    """In the type and on the ground that all figures have: none of its own, so that light and dark pages both do."""
+    clear = "rgba(0,0,0,0)"
+    figure.update_layout(template="plotly_white", font={"size": 13}, paper_bgcolor=clear, plot_bgcolor=clear)
+    figure.update_xaxes(gridcolor=GRID, zerolinecolor=GRID, linecolor=GRID)
+    return figure.update_yaxes(gridcolor=GRID, zerolinecolor=GRID, linecolor=GRID)
 
 
 def _lines(result: RunResult) -> list[tuple[str, dict[str, Any], dict[str, Any], AllocatorResult]]:

@@ -16,6 +16,11 @@ def dumps(value: Any) -> str:
     return json.dumps(rounded(value), indent=2, allow_nan=False, ensure_ascii=False)
 
 
+def canonical(value: Any) -> str:
+    """One line, the same for equal values whatever the order of their keys."""
+    return json.dumps(rounded(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
+
 def rounded(value: Any) -> Any:
     """The same value with every float inside it rounded."""
     if isinstance(value, dict):

@@ -36,11 +36,12 @@ class Measures:
     """One allocator, one run. Counts are of requests that arrived after the warm-up: `admitted` stayed to their end,
     `refused` found no room, `rejected` could never have been held, `dropped` were ended to make room.
 
-    `means` is one interval, warm-up to last arrival; `steady` the last half of the time; `series` equal intervals over
-    all of it; `unusable_series`: what refusals in each found free and could not use, in the mean, as AtRefusal's.
-    `served_tokens`, `refused_tokens`: final lengths of all that were not rejected, and of the refused.
-    `occupied_at_refusal`: a share of the pool for each refusal. `refused_by_length` and `offered_by_length`: requests
-    whose total length lies between two of `length_edges`.
+    `means` is one interval, warm-up to last arrival; `steady` the last half of the time, over which `steady_sequences`
+    is the mean number that were placed at once; `series` equal intervals over all of it; `unusable_series`: what
+    refusals in each found free and could not use, in the mean, as AtRefusal's. `served_tokens`, `refused_tokens`: final
+    lengths of all that were not rejected, and of the refused. `occupied_at_refusal`: a share of the pool for each
+    refusal. `refused_by_length` and `offered_by_length`: requests whose total length lies between two of
+    `length_edges`.
     """
 
     requests: int
@@ -52,6 +53,7 @@ class Measures:
     refused_tokens: int
     means: Occupancy
     steady: Occupancy
+    steady_sequences: float
     series: Occupancy
     unusable_series: Floats
     at_refusal: AtRefusal | None
@@ -105,6 +107,7 @@ def measure(
     def over(edges_s: Floats) -> Occupancy:
         return occupancy(trace, residence_s, log, capacity, growth, edges_s)
 
+    steady_s = max(begin_s, end_s / 2), end_s
     refusals = log.refusals[counted[log.refusals["request"]]]
     edges, total = length_edges(max_model_len), trace.total_tokens
     interval_edges_s = np.linspace(0, end_s, SERIES_INTERVALS + 1)
@@ -118,7 +121,8 @@ def measure(
         served_tokens=int(total[counted & (log.outcome != REJECTED)].sum()),
         refused_tokens=int(total[refusals["request"]].sum()),
         means=over(np.array([begin_s, end_s])),
-        steady=over(np.array([max(begin_s, end_s / 2), end_s])),
+        steady=over(np.array(steady_s)),
+        steady_sequences=_at_once(trace, log, *steady_s),
         series=series,
         unusable_series=_unusable_series(trace.arrival_s, log.refusals, capacity, interval_edges_s, series.free),
         at_refusal=_at_refusal(refusals, capacity),
@@ -139,6 +143,13 @@ def _unusable_series(arrival_s: Floats, refusals: np.ndarray, capacity: int, edg
     counts = np.bincount(interval, minlength=len(free))
     means: Floats = np.minimum(sums / np.maximum(counts, 1), np.maximum(free, 0))
     return means
+
+
+def _at_once(trace: Trace, log: PlacementLog, begin_s: float, end_s: float) -> float:
+    """How many requests had room, in the mean over that time."""
+    entered = (log.outcome == ADMITTED) | (log.outcome == DROPPED)
+    stayed_s = np.minimum(log.end_s[entered], end_s) - np.maximum(trace.arrival_s[entered], begin_s)
+    return float(np.maximum(stayed_s, 0).sum() / (end_s - begin_s))
 
 
 def _at_refusal(refusals: np.ndarray, capacity: int) -> AtRefusal | None:

@@ -15,8 +15,8 @@ import plotly.io
 import plotly.offline
 from markupsafe import Markup
 
-from pagesim.sim import figures
 from pagesim.sim.allocators import described
+from pagesim.sim.figures import styled
 from pagesim.sim.files import write_text
 from pagesim.sim.poolmap.page import PoolMap, fragment
 from pagesim.sim.result import RunResult
@@ -25,7 +25,6 @@ from pagesim.sim.setting import setting
 from pagesim.sim.shown import Shown
 
 TEMPLATE, STYLE, SCRIPT = "report.html", "report.css", "report.js"
-GRID = "rgba(127,127,127,0.3)"  # seen on white and on black
 NAMES_IN_TITLE = 4
 
 
@@ -83,48 +82,7 @@ def _load(config: dict[str, Any]) -> str:
     return f"{words} of {Path(trace).name}" if trace else words
 
 
-def run_panels(result: RunResult) -> list[Panel]:
-    """The figures of a run in which nothing waits."""
-    many = len(result.trace.replications) > 1
-    panels = [
-        Panel(
-            "Where the pool's memory was",
-            "Every slot of the pool over time" + (", the mean of all replications" if many else "") + ": used, "
-            "reserved, internal and free add up. What lay free when requests were refused, and was enough in total, "
-            "has a colour of its own: external waste.",
-            figures.account_over_time(result),
-        )
-    ]
-    if any(a.refused for a in result.allocators.values()):
-        panels += [
-            Panel(
-                "Full, or merely awkward?",
-                "The share of refusals that happened at each occupancy or below. A curve that stays at zero and then "
-                "jumps at the right edge refuses when the memory is gone; one that climbs before it refuses while "
-                "memory lies free in pieces.",
-                figures.occupancy_at_refusal(result),
-            ),
-            Panel(
-                "Who is refused",
-                "The share of requests of each length that were refused.",
-                figures.refused_by_length(result),
-            ),
-        ]
-    panels.append(
-        Panel(
-            "What the pool holds",
-            "Sequences of one and the same length that the empty pool has room for.",
-            figures.capacity_by_length(result),
-        )
-    )
-    return panels
-
-
 def figure_json(figure: go.Figure) -> Markup:
     """A figure as a page's script has it."""
-    clear = "rgba(0,0,0,0)"
-    figure.update_layout(template="plotly_white", font={"size": 13}, paper_bgcolor=clear, plot_bgcolor=clear)
-    figure.update_xaxes(gridcolor=GRID, zerolinecolor=GRID, linecolor=GRID)
-    figure.update_yaxes(gridcolor=GRID, zerolinecolor=GRID, linecolor=GRID)
-    text = json.dumps(json.loads(plotly.io.to_json(figure)), sort_keys=True)
+    text = json.dumps(json.loads(plotly.io.to_json(styled(figure))), sort_keys=True)
     return Markup(text.replace("<", "\\u003c"))  # no name in it can end the script

@@ -56,9 +56,9 @@ class AllocatorResult:
 
     `refused_share` and `dropped_share` are of the requests that could ever be served, `refused_token_share` of their
     tokens, `rejected_share` of all requests. `occupied` to `free` are shares of the pool over the time from warm-up to
-    the last arrival; `steady_occupied` over its last half. `at_refusal` is None if nothing was refused;
-    `occupied_at_refusal`: its percentiles from 0 to 100. `per_run` has one figure for each replication, for paired
-    comparisons.
+    the last arrival; `steady_occupied` over its last half, and `steady_sequences` the requests placed at once in it.
+    `at_refusal` is None if nothing was refused; `occupied_at_refusal`: its percentiles from 0 to 100. `per_run` has one
+    figure for each replication, for paired comparisons.
     """
 
     requests: int
@@ -76,6 +76,7 @@ class AllocatorResult:
     internal: Interval
     free: Interval
     steady_occupied: Interval
+    steady_sequences: Interval
     at_refusal: AtRefusal | None
     moved_tokens: int
     refused_by_length: list[LengthBin]
@@ -129,10 +130,17 @@ def _allocator(runs: list[Measures], max_model_len: int) -> AllocatorResult:
         rejected_share=share([run.rejected_share for run in runs]),
         **{part: share(values) for part, values in means.items()},
         steady_occupied=share([float(run.steady.occupied[0]) for run in runs]),
+        steady_sequences=interval([run.steady_sequences for run in runs]),
         at_refusal=_mean_at_refusal([run.at_refusal for run in runs if run.at_refusal is not None]),
         moved_tokens=total(lambda run: run.moved_tokens),
         refused_by_length=_bins(runs, max_model_len),
-        per_run={"refused_share": refused, **means},
+        per_run={
+            "refused_share": refused,
+            **means,
+            "refused_token_share": [run.refused_token_share for run in runs],
+            "dropped_share": [run.dropped_share for run in runs],
+            "steady_sequences": [run.steady_sequences for run in runs],
+        },
         series=_series(runs),
         occupied_at_refusal=_percentiles(np.concatenate([run.occupied_at_refusal for run in runs])),
     )

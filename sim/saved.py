@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -51,21 +52,39 @@ class SavedResult:
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Read what `save` wrote: the file, or its folder. Raises UsageError if it is not such a result."""
-        path = Path(path)
-        file = path / FILE_NAME if path.is_dir() else path
-        try:
-            text = file.read_bytes()
-            found = msgspec.json.decode(text, type=_Schema).schema
-        except OSError as error:
-            raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
-        except msgspec.MsgspecError as error:
-            raise UsageError(f"{file}: not a saved run ({error})") from error
+        file, found = schema_of(path)
         if found != cls.SCHEMA:
             raise UsageError(f"{file}: schema {found}; accepted: {cls.SCHEMA}")
         try:
-            return msgspec.json.decode(text, type=cls)
+            return msgspec.json.decode(file.read_bytes(), type=cls)
         except msgspec.MsgspecError as error:
             raise UsageError(f"{file}: not a saved run ({error})") from error
+
+
+def load_any(path: Path | str, kinds: Sequence[type[Any]]) -> Any:
+    """A saved result of whichever of these kinds it is. Raises UsageError if it is none of them."""
+    file, found = schema_of(path)
+    for kind in kinds:
+        if found == kind.SCHEMA:
+            return kind.load(file)
+    raise UsageError(f"{file}: schema {found}; accepted: {', '.join(kind.SCHEMA for kind in kinds)}")
+
+
+def file_of(path: Path | str) -> Path:
+    """The file of a saved result that is named by it, or by its folder."""
+    path = Path(path)
+    return path / FILE_NAME if path.is_dir() else path
+
+
+def schema_of(path: Path | str) -> tuple[Path, str]:
+    """The file of a saved result, and the form that it says it has. Raises UsageError if it is none."""
+    file = file_of(path)
+    try:
+        return file, msgspec.json.decode(file.read_bytes(), type=_Schema).schema
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"{file}: not a saved run ({error})") from error
 
 
 class _Schema(msgspec.Struct):

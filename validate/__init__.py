@@ -1,1 +1,1 @@
-"""Replays one trace through the model and the machine. Nothing is here yet."""
+"""The simulator and the engine beside each other, beside what was published, and beside this machine."""

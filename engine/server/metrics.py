@@ -101,3 +101,16 @@ class _EngineState(Collector):
             counter = CounterMetricFamily(metric, what, labels=LABELS)
             counter.add_metric((self._name, ENGINE), value)
             yield counter
+        if cache.is_paged:
+            yield self._cache_config()
+
+    def _cache_config(self) -> Metric:
+        """What the blocks are, in labels, as vLLM says it; `num_gpu_blocks` counts the null block."""
+        said = {
+            "block_size": self._engine.cache.block_size,
+            "num_gpu_blocks": self._engine.cache.num_blocks,
+            "enable_prefix_caching": self._engine.config.prefix_caching,
+        }
+        info = GaugeMetricFamily("vllm:cache_config_info", "The paged cache", labels=("engine", *said))
+        info.add_metric((ENGINE, *map(str, said.values())), 1)
+        return info

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -18,6 +19,11 @@ from pagesim.sim.serving.steptime import ACCEPTED, LinearStep
 SCHEMA = "pagesim.profile/1"
 FORM = (
     "step = base_s + per_token_s*tokens + per_pair_s*(prefill pairs + 2*decode contexts) + per_sequence_s*sequences; "
+    "a chunk of n tokens behind m has n*m + n*(n+1)/2 pairs"
+)
+SPLIT_FORM = (
+    "step = base_s + per_token_s*tokens + per_pair_s*prefill pairs + per_context_s*decode contexts + "
+    "per_sequence_s*sequences, + prefill_s if there are any prefill pairs; "
     "a chunk of n tokens behind m has n*m + n*(n+1)/2 pairs"
 )
 REFERENCE = "t4-qwen2.5-0.5b-vllm0.29"
@@ -49,8 +55,13 @@ class Profile:
     assumed: tuple[str, ...]
 
     def as_json(self) -> dict[str, object]:
-        """The content of the file."""
-        return asdict(self)
+        """The content of the file. What is None, and so has no place in the form, is left out."""
+        whole: dict[str, object] = asdict(self, dict_factory=_given)
+        return whole
+
+
+def _given(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in pairs if value is not None}
 
 
 def read_profile(path: Path) -> Profile:

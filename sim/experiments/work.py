@@ -22,20 +22,28 @@ BASE_S, TOKEN_S, PAIR_S, SEQUENCE_S = 1e-3, 1e-6, 1e-9, 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Sums over the steps. `pairs`: pairs of prefill, and twice the contexts of decodes, as in LinearStep."""
+    """Sums over the steps. `pairs`: pairs of prefill, and twice the contexts of decodes, as in LinearStep; pairs of
+    prefill alone where `contexts`, those of decodes, are counted by themselves. `prefills`: steps with a prefill.
+    """
 
     steps: int
     tokens: int
     pairs: int
     sequences: int
+    contexts: int | None = None
+    prefills: int | None = None
 
     def seconds(self, step_time: LinearStep) -> float:
-        """How long it takes."""
+        """How long it takes. Contexts and their price must both stand by themselves, or neither."""
+        assert (self.contexts is None) == (step_time.per_context_s is None), (self, step_time)
+        assert (self.prefills is None) == (step_time.prefill_s is None), (self, step_time)
         return (
             self.steps * step_time.base_s
             + self.tokens * step_time.per_token_s
             + self.pairs * step_time.per_pair_s
             + self.sequences * step_time.per_sequence_s
+            + (self.contexts or 0) * (step_time.per_context_s or 0.0)
+            + (self.prefills or 0) * (step_time.prefill_s or 0.0)
         )
 
 

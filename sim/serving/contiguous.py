@@ -15,6 +15,7 @@ class ContiguousPool:
     """An allocator as a BlockPool whose blocks are single slots."""
 
     shared_tokens = cached = at_stake = 0
+    ripens_in = None
 
     def __init__(self, allocator: AnyAllocator, final_tokens: Sequence[int]) -> None:
         """`final_tokens`, by row: what a request will ask for in all. Only an allocator that is an oracle is told."""

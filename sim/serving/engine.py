@@ -75,6 +75,11 @@ class Engine:
                 steps = running.steps_within(free)
                 blocks = running.blocks_in(steps)
                 wait = steps * first + growth * (steps * (steps - 1) // 2)
+            ripens_in = pool.ripens_in if stop else None
+            if ripens_in is not None and ripens_in < steps:
+                steps = ripens_in
+                blocks = running.blocks_in(steps)
+                wait = steps * first + growth * (steps * (steps - 1) // 2)
             if stop == NO_BLOCKS and pool.at_stake and blocks - taken > pool.free - pool.cached:
                 steps, blocks, wait = 1, taken, first
             used = usable - free

@@ -107,6 +107,13 @@ class FinePool(PrefixPool):
         self._tails.discard(row)
         super().preempt(row, computed)
 
+    @property
+    def ripens_in(self) -> int | None:
+        """Until the first block at the end of a prompt is full, of those that are not yet in this step."""
+        size, now = self._size, self._running.step
+        full = [self._running.base[row] + (self._prompt[row] // size + 1) * size - 1 for row in self._tails]
+        return min((step - now for step in full if step > now), default=None)
+
     def _close_tails(self) -> None:
         """Give last blocks of prompts their hashes, which decodes have filled meanwhile."""
         step, base = self._running.step, self._running.base

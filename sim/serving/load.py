@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pagesim.sim.length_pairs import Moments
 from pagesim.sim.serving.config import ServingConfig
-from pagesim.sim.serving.steptime import StepTime
+from pagesim.sim.serving.steptime import LinearStep, StepTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +48,6 @@ def full_batch(config: ServingConfig, step_time: StepTime, m: Moments, slots_eac
         round(sequences * filled),
         round(sequences + come),
     )
+    if isinstance(step_time, LinearStep) and step_time.prefill_s and come < 1:
+        step_s -= (1 - come) * step_time.prefill_s  # most steps let nobody in
     return FullBatch(sequences, step_s, m.o)

@@ -8,15 +8,10 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from pagesim.sim.figures import PLOT_HEIGHT, account_panels, laid_out, round_numbers, styles, ticks
+from pagesim.sim.figures import PLOT_HEIGHT, laid_out, round_numbers, styles, ticks
 from pagesim.sim.serving.result import AllocatorResult, ServingResult
 
 LATENCIES = {"ttft_s": "time to the first token", "tpot_s": "time per further token", "e2e_s": "time in all"}
-
-
-def account_over_time(result: ServingResult) -> go.Figure:
-    """Used, reserved, internal and free over time, stacked, one panel for each allocator on one time axis."""
-    return account_panels({name: allocator.series for name, allocator in result.allocators.items()})
 
 
 def queue_over_time(result: ServingResult) -> go.Figure:

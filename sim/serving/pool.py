@@ -20,6 +20,10 @@ class BlockPool(Protocol):
     """Free blocks that whoever was refused last would have found: once one is taken, the answer may be another."""
 
     @property
+    def ripens_in(self) -> int | None:
+        """So many steps after this one, at the soonest, a decode makes more to be found; None: no decode does."""
+
+    @property
     def cached(self) -> int:
         """Free blocks that can still be found."""
 
@@ -61,6 +65,7 @@ class CountingPool:
     """A pool of interchangeable blocks: a number."""
 
     shared_tokens = cached = at_stake = 0
+    ripens_in = None
 
     def __init__(self, usable_blocks: int, block_size: int) -> None:
         self.free = usable_blocks

@@ -56,6 +56,11 @@ class PrefixPool:
         self._filled: list[tuple[int, int]] = []  # (row, blocks of it that are full), in order of time, without hashes
 
     @property
+    def ripens_in(self) -> int | None:
+        """A block that a decode fills is its request's own."""
+        return None
+
+    @property
     def cached(self) -> int:
         """Hashed ones of the free list."""
         return len(self._queue) - self._owed

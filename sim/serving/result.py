@@ -178,10 +178,24 @@ def _allocator(runs: Sequence[Served]) -> AllocatorResult:
             "occupied": occupied,
             **shares,
             **{f"{name}_p50": [getattr(one, name).p50 or 0.0 for one in each] for name in ("ttft_s", "e2e_s")},
+            **_where_all_have(each),
         },
         series=_series(runs),
         percentiles={name: _percentiles(runs, name) for name in ("ttft_s", "tpot_s", "e2e_s")},
     )
+
+
+def _where_all_have(each: Sequence[ServingFigures]) -> dict[str, list[float]]:
+    """One figure for each replication, of those that every replication has."""
+    tails = (("ttft_s", "p99"), ("tpot_s", "p50"), ("tpot_s", "p99"), ("itl_s", "p99"), ("e2e_s", "p99"))
+    columns: dict[str, list[Any]] = {
+        "requests_per_s": [one.requests_per_s for one in each],
+        "goodput_per_s": [one.goodput_per_s for one in each],
+        "preemptions": [one.preemptions for one in each],
+        "recomputed_tokens": [one.recomputed_tokens for one in each],
+        **{f"{name}_{part}": [getattr(getattr(one, name), part) for one in each] for name, part in tails},
+    }
+    return {name: [float(value) for value in values] for name, values in columns.items() if None not in values}
 
 
 def _latency(each: Sequence[Distribution]) -> Latency:

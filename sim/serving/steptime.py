@@ -13,7 +13,8 @@ from typing import Protocol
 from pagesim.sim.errors import UsageError
 
 ACCEPTED = (
-    "constant:SECONDS, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE in seconds, roofline:DEVICE:MODEL[:TIMES_SLOWER], "
+    "constant:SECONDS, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE[:PER_CONTEXT[:PREFILL]] in seconds, "
+    "roofline:DEVICE:MODEL[:TIMES_SLOWER], "
     "or a profile"
 )
 
@@ -61,33 +62,40 @@ class ConstantStep:
 class LinearStep:
     """base + per_token*tokens + per_pair*(prefill pairs + 2*decode contexts) + per_sequence*sequences, all in seconds.
 
-    The 2: the attention kernel that this form was found on works with 14 rows of 16 in prefill, and 7 in decode.
+    The 2: the attention kernel that this form was found on works with 14 rows of 16 in prefill, and 7 in decode. Other
+    machines read the keys of a decode at a price that has nothing to do with a pair's; where `per_context_s` is given,
+    it takes the place of 2*per_pair. `prefill_s`: what a step takes beside, however much of prompts it computes.
     """
 
     base_s: float
     per_token_s: float
     per_pair_s: float
     per_sequence_s: float
+    per_context_s: float | None = None
+    prefill_s: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("per_token_s", "per_pair_s", "per_sequence_s"):
-            if not (getattr(self, name) >= 0 and math.isfinite(getattr(self, name))):
-                raise UsageError(f"step time {name} {getattr(self, name):g}; accepted: 0 or more")
+        for name in ("per_token_s", "per_pair_s", "per_sequence_s", "per_context_s", "prefill_s"):
+            value = getattr(self, name)
+            if value is not None and not (value >= 0 and math.isfinite(value)):
+                raise UsageError(f"step time {name} {value:g}; accepted: 0 or more")
         if not (self.base_s > 0 and math.isfinite(self.base_s)):
             raise UsageError(f"step time base_s {self.base_s:g}; accepted: more than 0")
 
     def seconds(self, tokens: int, prefill_pairs: int, decode_contexts: int, sequences: int) -> float:
         """The form."""
-        return (
-            self.base_s
-            + self.per_token_s * tokens
-            + self.per_pair_s * (prefill_pairs + 2 * decode_contexts)
-            + self.per_sequence_s * sequences
-        )
+        per_context_s = self.per_context_s
+        if per_context_s is None:
+            attention_s = self.per_pair_s * (prefill_pairs + 2 * decode_contexts)
+        else:
+            attention_s = self.per_pair_s * prefill_pairs + per_context_s * decode_contexts
+        if prefill_pairs and self.prefill_s:
+            attention_s += self.prefill_s
+        return self.base_s + self.per_token_s * tokens + attention_s + self.per_sequence_s * sequences
 
     def growth_s(self, sequences: int) -> float:
         """Every context grows by one."""
-        return 2 * self.per_pair_s * sequences
+        return (2 * self.per_pair_s if self.per_context_s is None else self.per_context_s) * sequences
 
 
 def _is_number(text: str) -> bool:
@@ -99,8 +107,8 @@ def _is_number(text: str) -> bool:
 
 
 def parse_step_time(text: str) -> StepTime:
-    """`constant:S`, `linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE` or `roofline:DEVICE:MODEL[:TIMES]`, seconds
-    throughout; or the name of a profile that is shipped, or the file of one.
+    """`constant:S`, `linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE[:PER_CONTEXT[:PREFILL]]`, seconds each, or
+    `roofline:DEVICE:MODEL[:TIMES]`; or the name of a profile that is shipped, or the file of one.
 
     Raises UsageError, or GeometryError for a device or model that is unknown.
     """
@@ -123,6 +131,6 @@ def parse_step_time(text: str) -> StepTime:
         values = []
     if kind == "constant" and len(values) == 1:
         return ConstantStep(values[0])
-    if kind == "linear" and len(values) == 4:
+    if kind == "linear" and len(values) in (4, 5, 6):
         return LinearStep(*values)
     raise UsageError(f"step time '{text}'; accepted: {ACCEPTED}")

@@ -13,6 +13,7 @@ try {
   page.on("console", message => { if (["error", "warn"].includes(message.type())) seen.messages.push(message.text()); });
   page.on("pageerror", error => seen.messages.push(String(error)));
   page.on("request", request => { if (!/^(data|blob):/.test(request.url())) seen.requests.push(request.url()); });
+  page.setDefaultTimeout(200_000);  // a busy machine is slow to start
   await page.setViewport({width: Number(width), height: 900});
   await page.emulateMediaFeatures([{name: "prefers-color-scheme", value: scheme}]);
   await page.goto(`file://${file}`, {waitUntil: "load"});
@@ -52,7 +53,7 @@ try {
   seen.left = (await now()).frame;
   await page.keyboard.press("Space");
   seen.playing = (await now()).playing;
-  await page.waitForFunction(from => pagesimMap.frame > from, {timeout: 10_000}, seen.left);
+  await page.waitForFunction(from => pagesimMap.frame > from, {}, seen.left);
   await page.keyboard.press("Space");
   seen.paused = !(await now()).playing;
   await page.keyboard.press("End");

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from pagesim.sim.config import PoolConfig, QueueConfig, RunConfig, WorkloadConfig
+from pagesim.sim.gallery import panels as panels_of
 from pagesim.sim.poolmap.page import PoolMap, frames_of
 from pagesim.sim.poolmap.playback import Playback
 from pagesim.sim.poolmap.record import FirstLogs, MapOptions, record
-from pagesim.sim.report import run_panels, write_report
+from pagesim.sim.report import write_report
 from pagesim.sim.result import RunResult
 from pagesim.sim.run import run
 from pagesim.sim.run_table import shown
 from pagesim.sim.serving.config import ServingConfig
-from pagesim.sim.serving.report import serving_panels
 from pagesim.sim.serving.result import ServingResult
 from pagesim.sim.serving.run import serve_all
 from pagesim.sim.serving.summary import shown as shown_serving
@@ -54,7 +54,7 @@ def placed(path: Path, tokens: int, longest: int, requests: int, frames: int, **
     )  # fmt: skip
     logs = FirstLogs()
     result = RunResult.of(config, run(config, on_log=logs.keep_placed))
-    pool_map, panels = record(config, None, logs, MapOptions(frames)), run_panels(result)
+    pool_map, panels = record(config, None, logs, MapOptions(frames)), panels_of(result)
     write_report(result, shown(result), panels, path, "pagesim run <made by a test>", pool_map)
     return Case(path, pool_map, len(panels), "refusal")
 
@@ -67,7 +67,7 @@ def served(path: Path) -> Case:
     )  # fmt: skip
     logs = FirstLogs()
     result = ServingResult.of(config, serve_all(config, on_log=logs.keep_served))
-    pool_map, panels = record(config, None, logs, MapOptions(300)), serving_panels(result)
+    pool_map, panels = record(config, None, logs, MapOptions(300)), panels_of(result)
     write_report(result, shown_serving(result), panels, path, "pagesim run <made by a test>", pool_map)
     return Case(path, pool_map, len(panels), "preemption")
 

@@ -23,7 +23,7 @@ TINY = ("--model", "random:tiny", "--num-blocks", "100", "--max-model-len", "512
 
 def test_every_option_of_the_engine_is_an_option_of_its_commands(pagesim: Any) -> None:
     assert set(OPTIONS) == {field.name for field in fields(EngineConfig)}
-    for command in (["generate"], ["serve"], ["bench", "engine"]):
+    for command in (["generate"], ["serve"], ["bench", "engine"], ["calibrate"]):
         text = pagesim(*command, "--help").out
         for name in OPTIONS:
             assert f"--{name.replace('_', '-')}" in text, f"{command} {name}"

@@ -12,7 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-SHORT = {"run": ["--requests", "300", "--runs", "2"]}  # so that the tests end today
+SHORT = {  # so that the tests end today
+    "run": ["--requests", "300", "--runs", "2"],
+    "sweep": ["--requests", "50", "--seeds", "1"],
+    "frontier": ["--requests", "50", "--seeds", "1"],
+}
 LINKS = re.compile(r"\]\(([^)#]+)\)")
 
 

@@ -215,7 +215,9 @@ def test_what_can_never_be_served_is_turned_away(
 
 def test_the_largest_that_fits_is_served() -> None:
     engine = scheduler(num_blocks=9)
-    list(drive(engine, {0: [sequence("a", 29, 4), sequence("b", 29, 4)]}))
+    rows = list(drive(engine, {0: [sequence("a", 29, 4), sequence("b", 29, 4)]}))
+    assert sorted(id for row in rows for id in row["finished"]) == ["a", "b"]
+    assert max(row["blocks_used"] for row in rows) == 8
 
 
 def test_an_id_names_one_request() -> None:

@@ -145,3 +145,13 @@ def test_the_series_of_external_waste_is_what_the_refused_of_each_interval_found
     wanted = np.zeros(SERIES_INTERVALS)
     wanted[SERIES_INTERVALS // 2 - 1] = 4 / 6  # the interval that ends at 1 s; at 1.5 s too little was free in total
     assert np.abs(figures.unusable_series - wanted).max() <= TOLERANCE
+
+
+def test_sequences_at_once_by_hand() -> None:
+    """Arrivals at 0, 2, 4, 8 s in a pool of three, each for 4 s: over [4, 8], that of 2 s for 2 s, that of 4 for 4."""
+    trace = Trace(np.array([0.0, 2.0, 4.0, 8.0]), np.full(4, 5), np.full(4, 5))
+    residence_s, pool = np.full(4, 4.0), Pool(30, 10, 1)
+    log = place_all(trace, residence_s, Paged(pool))
+    assert measure(trace, residence_s, log, 30, 10, "final", 0.0).steady_sequences == (2 + 4) / 4
+    small = place_all(trace, residence_s, Paged(Pool(10, 10, 1)))  # who comes at 2 s is refused
+    assert measure(trace, residence_s, small, 10, 10, "final", 0.0).steady_sequences == 4 / 4

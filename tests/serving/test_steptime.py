@@ -23,6 +23,22 @@ def test_the_linear_form():
     assert step.seconds(4, 0, 34, 4) - step.seconds(4, 0, 30, 4) == pytest.approx(step.growth_s(4))
 
 
+def test_a_context_may_have_a_price_of_its_own():
+    step = LinearStep(1.0, 0.1, 0.01, 0.001, per_context_s=0.5)
+    assert step.seconds(7, 20, 30, 4) == pytest.approx(1 + 0.7 + 0.2 + 15 + 0.004)
+    assert step.seconds(4, 0, 34, 4) - step.seconds(4, 0, 30, 4) == pytest.approx(step.growth_s(4)) == 2
+    assert LinearStep(1.0, 0.1, 0.01, 0.001, 0.02).seconds(7, 20, 30, 4) == pytest.approx(
+        LinearStep(1.0, 0.1, 0.01, 0.001).seconds(7, 20, 30, 4)
+    )
+
+
+def test_a_prefill_may_cost_something_beside_its_tokens():
+    plain, step = LinearStep(1.0, 0.1, 0.01, 0.001, 0.5), LinearStep(1.0, 0.1, 0.01, 0.001, 0.5, prefill_s=3.0)
+    assert step.seconds(4, 0, 30, 4) == plain.seconds(4, 0, 30, 4)
+    assert step.seconds(7, 1, 30, 4) == pytest.approx(plain.seconds(7, 1, 30, 4) + 3)
+    assert step.growth_s(4) == plain.growth_s(4)
+
+
 @given(st.floats(1e-4, 10), st.one_of(st.just(0.0), st.floats(1e-12, 1)), st.floats(0, 1e4), st.floats(1e-6, 1e3))
 def test_steps_until_is_the_least_number(first, growth, now, ahead):
     when = now + ahead
@@ -60,6 +76,9 @@ def test_a_roofline_is_bound_by_memory_in_decode_and_by_arithmetic_in_prefill():
         "linear:0:0:0:0",
         "linear:1:-1:0:0",
         "linear:1:0:inf:0",
+        "linear:1:0:0:0:-1",
+        "linear:1:0:0:0:0:-1",
+        "linear:1:0:0:0:0:0:0",
     ],
 )
 def test_bad_step_times_are_refused(text):
@@ -75,4 +94,6 @@ def test_an_unknown_card_is_refused():
 def test_step_times_are_parsed():
     assert parse_step_time("constant:0.02") == ConstantStep(0.02)
     assert parse_step_time("linear:1:2:3:4") == LinearStep(1, 2, 3, 4)
+    assert parse_step_time("linear:1:2:3:4:5") == LinearStep(1, 2, 3, 4, 5)
+    assert parse_step_time("linear:1:2:3:4:5:6") == LinearStep(1, 2, 3, 4, 5, 6)
     assert np.isclose(parse_step_time("constant:0.02").seconds(1, 2, 3, 4), 0.02)

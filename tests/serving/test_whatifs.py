@@ -108,6 +108,19 @@ def test_a_prompt_that_is_all_there_computes_a_token_and_not_a_block():
     assert found == [16, 16, 24, 31]
 
 
+def test_a_decode_fills_a_block_that_lets_the_next_one_in():
+    """B's ten tokens are too many beside A's, all in one step; once A's block of six and two is full, six are found."""
+    trace = Trace(
+        np.zeros(2), np.array([6, 10]), np.array([5, 1]), hash_ids=HashIds.of([[0] * 6, [0] * 10]), hash_block_tokens=1
+    )
+    config = ServingConfig(
+        num_blocks=9, block_size=8, token_budget=10, max_model_len=16, prefix_caching=True, chunked_prefill=False
+    )
+    admitted = column(serve(trace, replace(config, prefix_match_unit=1), ONE, check=True), "admitted")
+    assert admitted[:4] == [[[0, 0]], [], [[1, 6]], []]
+    assert column(serve(trace, config, ONE), "admitted")[5] == [[1, 0]], "without it, it waits until A is gone"
+
+
 def test_a_return_finds_its_own_last_block_up_to_a_token():
     """A and B have one prompt. B is sent back in step 5, which has filled its fourth block, that of its answer.
 

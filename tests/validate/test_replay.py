@@ -43,15 +43,15 @@ RULES: dict[str, dict[str, Any]] = {
 
 def check(found: Logical) -> None:
     assert found.findings == () and found.divergence is None
-    assert found.engine is not None and found.steps_that_agree == len(found.engine.steps)
+    assert found.other is not None and found.steps_that_agree == len(found.other.steps)
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.split(".")[0])
 def test_recordings(path: Path) -> None:
     found = replay_logically(recorded(path))
     check(found)
-    assert found.engine is not None
-    assert found.engine.totals == read_scenario(path).totals | {"steps": len(found.engine.steps)}
+    assert found.other is not None
+    assert found.other.totals == read_scenario(path).totals | {"steps": len(found.other.steps)}
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
@@ -69,8 +69,8 @@ def test_public_traces(name: str, rules: str) -> None:
     config = ServingConfig(**{"num_blocks": 257, "max_model_len": 1024, "max_num_seqs": 64} | RULES[rules])
     found = replay_logically(Experiment(trace, config, T4))
     check(found)
-    assert found.engine is not None and not found.engine.rejected
-    assert sum(len(step.finished) for step in found.engine.steps) == trace.num_samples
+    assert found.other is not None and not found.other.rejected
+    assert sum(len(step.finished) for step in found.other.steps) == trace.num_samples
 
 
 def test_requests_that_one_side_would_cut_are_left_out_and_counted() -> None:
@@ -78,7 +78,7 @@ def test_requests_that_one_side_would_cut_are_left_out_and_counted() -> None:
     found = replay_logically(Experiment(trace, ServingConfig(num_blocks=4, block_size=4, max_model_len=20), T4))
     check(found)
     assert found.not_offered == 1
-    assert found.engine is not None and found.engine.rejected == {1}  # 13 slots, of 12
+    assert found.other is not None and found.other.rejected == {1}  # 13 slots, of 12
 
 
 def test_rounding_decides_no_arrival() -> None:
@@ -119,10 +119,10 @@ def test_what_the_two_define_differently_is_refused(changes: dict[str, Any], wor
 def changed(number: int, **columns: Any) -> ReplayLog:
     """The log of tiny_preempt with one step changed."""
     found = replay_logically(golden("tiny_preempt"))
-    assert found.engine is not None
-    steps = list(found.engine.steps)
+    assert found.other is not None
+    steps = list(found.other.steps)
     steps[number] = ReplayStep(**steps[number]._asdict() | columns)
-    return replace(found.engine, steps=steps)
+    return replace(found.other, steps=steps)
 
 
 @pytest.mark.parametrize(

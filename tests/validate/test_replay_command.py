@@ -12,6 +12,7 @@ import pytest
 from replayed import OURS
 
 from pagesim import cli
+from pagesim.commands import validate_replay
 from pagesim.sim.serving.pool import CountingPool
 
 SCHEDULE = {
@@ -65,6 +66,38 @@ def test_with_a_model(replay: Any, tmp_path: Path) -> None:
     assert status == 0 and "with random:tiny" in out and "slots of the pool, mean" in out
 
 
+def test_in_real_time(replay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="the engine's model needs torch, an extra")
+    monkeypatch.setattr("pagesim.validate.calibrate.source.REPEATS", 1)
+    measure, kept = validate_replay._in_real_time, []
+
+    def once(setup: Any, at: list[float]) -> Any:
+        if not kept:
+            kept.append(measure(setup, at))
+        return kept[0]
+
+    monkeypatch.setattr(validate_replay, "_in_real_time", once)
+    given = ("--requests", 12, "--num-blocks", 33, "--max-model-len", 128, "--lengths", "lognormal:40:20", "--time")
+    status, out, _ = replay(*given, "--time-loads", "0.8,3", "--json", "--html", "page.html")
+    document = json.loads(out)
+    time = document["time"]
+    assert status == 0 and document["agrees"], "whatever the times"
+    assert time.keys() == {"calibration", "knee_requests_per_s", "requests", "runs"} and time["requests"] == 12
+    assert [(run["load"], run["where"]) for run in time["runs"]] == [(0.8, "below the knee"), (3, "above the knee")]
+    for run in time["runs"]:
+        assert run["rate_per_s"] == pytest.approx(run["load"] * time["knee_requests_per_s"])
+        latencies = {f"{what}.{q}" for what in ("ttft_s", "tpot_s", "e2e_s") for q in ("p50", "p95", "p99")}
+        assert run["errors"].keys() == latencies | {"output_tokens_per_s"}
+        for side in ("engine", "simulator"):
+            assert run[side]["ttft_s"]["count"] == 12 and run[side]["output_tokens_per_s"] > 0
+        ours, measured = (run[side]["e2e_s"]["p95"] for side in ("simulator", "engine"))
+        assert run["errors"]["e2e_s.p95"] == pytest.approx(ours / measured - 1, rel=1e-6, abs=1e-6)
+    page = (tmp_path / "page.html").read_text()
+    assert "Times, held out" in page and "Latencies in real time" in page and "above the knee, load 3" in page
+    status, out, _ = replay(*given, "--no-html")  # the same times, in a table
+    assert status == 0 and "its figures here are held out" in out and "off by" in out and "TPOT p99, ms" in out
+
+
 def test_a_trace_and_scenarios(replay: Any, tmp_path: Path) -> None:
     rows = [{"arrival_s": k / 4, "prompt_tokens": 20 + k, "output_tokens": 9} for k in range(30)]
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -105,6 +138,8 @@ def test_a_difference_is_exit_status_1_and_shown(replay: Any, monkeypatch: pytes
         (("--num-blocks", "0"), "--num-blocks 0; accepted: 2 or more"),
         (("--trace", "missing.jsonl"), "missing.jsonl"),
         (("--trace", "missing.jsonl", "--requests", "3"), "--trace and --requests given"),
+        (("--time",), "--time and --no-model: a scheduler alone takes no time"),
+        (("--time-loads", "1"), "--time-loads without --time"),
         (("--html", "nowhere/page.html"), "there is no folder nowhere"),
         (("--html", "a.html", "--no-html"), "--html and --no-html given"),
     ],
@@ -124,3 +159,9 @@ def test_the_scheduler_alone_needs_no_torch(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["agrees"]
+
+
+@pytest.mark.parametrize("loads", ["", "0", "1,-2", "1,,2", "fast", "inf", "nan"])
+def test_bad_loads_are_refused(replay: Any, loads: str) -> None:
+    status, out, err = replay("--time", "--time-loads", loads)
+    assert status == 2 and out == "" and f"--time-loads '{loads}'; accepted: numbers above 0, like 0.5,1,2" in err

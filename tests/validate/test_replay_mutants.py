@@ -159,7 +159,7 @@ def test_a_simulator_that_breaks_off_is_a_finding(monkeypatch: pytest.MonkeyPatc
 def test_an_engine_that_goes_on_for_ever_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PagedCache, "admit", lambda *request: False)
     found = replay_logically(golden("tiny_preempt"))
-    assert found.engine is None and found.divergence is not None and found.divergence.number == 0
+    assert found.other is None and found.divergence is not None and found.divergence.number == 0
     start = "engine: broke off in step 999, AssertionError in livelock.py:"
     assert any(line.startswith(start) for line in found.findings), found.findings
 
@@ -175,6 +175,6 @@ def test_a_simulator_that_goes_on_for_ever_is_stopped() -> None:
 def test_a_broken_engine_is_a_finding_and_its_steps_so_far_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PagedCache, "take_copies", lambda self: 1 // (5 - self.pool.num_used))
     found = replay_logically(golden("tiny_preempt"))
-    assert found.engine is None and found.simulated is not None
+    assert found.other is None and found.simulated is not None
     assert any(line.startswith("engine: broke off in step 0, ZeroDivisionError in ") for line in found.findings)
     assert found.divergence is not None and found.divergence.columns == ("steps",)

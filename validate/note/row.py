@@ -37,7 +37,7 @@ class NoteRow:
     """A figure by its name in the note's table. `kind`: A arithmetic, M measured on the card, S the note's simulation.
 
     `published`: every value that the note gives for it; `unit` is that of both. `ours` is NaN where it cannot be had
-    here. `command` shows ours.
+    here. `command` shows ours. `fell_short`: it was to agree, and does not.
     """
 
     id: str
@@ -49,6 +49,7 @@ class NoteRow:
     standing: Standing
     command: str
     remark: str
+    fell_short: bool = False
 
     @property
     def difference(self) -> float | None:
@@ -73,6 +74,7 @@ def of_experiment(row: ExperimentRow, kind: str, command: str) -> NoteRow:
     remark = row.remark
     if row.standing is ExperimentStanding.EXACT and row.published != (row.ours,):
         standing, remark = Standing.NOT_EXPLAINED, f"Must be equal, and is not. {row.remark}"
+    fell_short = standing is not FROM_EXPERIMENTS[row.standing]
     if row.standing is ExperimentStanding.UNKNOWN_LENGTH:
         remark = f"Depends on a length that the note does not give. {row.remark}"
-    return NoteRow(row.figure, kind, row.what, row.published, row.ours, row.unit, standing, command, remark)
+    return NoteRow(row.figure, kind, row.what, row.published, row.ours, row.unit, standing, command, remark, fell_short)

@@ -73,7 +73,7 @@ def _beside(published: list[Published], found: Ours) -> list[NoteRow]:
     return [
         NoteRow(
             row.id, row.kind, row.what, row.published, value, row.unit, _standing(row, value, found.standing),
-            row.command, found.remark,
+            row.command, found.remark, _standing(row, value, found.standing) is not found.standing,
         )
         for row, value in zip(published, found.values, strict=True)
     ]  # fmt: skip

@@ -20,21 +20,23 @@ FROM_ROWS = ("steps", "preemptions", "peak_blocks_used", "peak_running")  # tota
 class Divergence:
     """The first step in which the logs differ, by `columns`; a side is None if its log has ended.
 
-    `before`: the last step on which they agree. The states are of that step, None where a side could not be asked.
+    `side`: what the other side is called. `before`: the last step on which they agree. The states are of step `number`,
+    None where a side could not be asked.
     """
 
     number: int
     columns: tuple[str, ...]
+    side: str
     simulator: ReplayStep | None
-    engine: ReplayStep | None
+    other: ReplayStep | None
     before: ReplayStep | None
     simulator_state: State | None = None
-    engine_state: State | None = None
+    other_state: State | None = None
 
     def as_json(self, names: Sequence[str]) -> dict[str, Any]:
         """Plain values; requests by name."""
-        steps = {"simulator": self.simulator, "engine": self.engine, "before": self.before}
-        states = {"simulator": self.simulator_state, "engine": self.engine_state}
+        steps = {"simulator": self.simulator, self.side: self.other, "before": self.before}
+        states = {"simulator": self.simulator_state, self.side: self.other_state}
         return {
             "step": self.number,
             "columns": list(self.columns),
@@ -46,25 +48,27 @@ class Divergence:
         }
 
 
-def first_divergence(simulator: ReplayLog, engine: ReplayLog) -> Divergence | None:
+def first_divergence(simulator: ReplayLog, other: ReplayLog) -> Divergence | None:
     """None if every step agrees: exactly, but for the clock, which may differ by CLOCK."""
-    for number in range(max(len(simulator.steps), len(engine.steps))):
-        ours, theirs = _at(simulator, number), _at(engine, number)
+    for number in range(max(len(simulator.steps), len(other.steps))):
+        ours, theirs = _at(simulator, number), _at(other, number)
         columns = ("steps",) if ours is None or theirs is None else _different(ours, theirs)
         if columns:
-            return Divergence(number, columns, ours, theirs, _at(simulator, number - 1) if number else None)
+            before = _at(simulator, number - 1) if number else None
+            return Divergence(number, columns, other.side, ours, theirs, before)
     return None
 
 
-def different_outside_steps(simulator: ReplayLog, engine: ReplayLog, experiment: Experiment) -> Iterator[str]:
+def different_outside_steps(simulator: ReplayLog, other: ReplayLog, experiment: Experiment) -> Iterator[str]:
     """Who was turned away on arrival, and sums that no step shows; a line for each difference."""
-    for row in sorted(simulator.rejected ^ engine.rejected):
-        who, other = ("simulator", "engine") if row in simulator.rejected else ("engine", "simulator")
-        yield f"the {who} turns {experiment.names[row]} away on arrival, and the {other} serves it"
+    for row in sorted(simulator.rejected ^ other.rejected):
+        both = (simulator.side, other.side)
+        rejects, serves = both if row in simulator.rejected else both[::-1]
+        yield f"the {rejects} turns {experiment.names[row]} away on arrival, and the {serves} serves it"
     for name, ours in simulator.totals.items():
-        theirs = engine.totals[name]
+        theirs = other.totals[name]
         if name not in FROM_ROWS and ours != theirs:
-            yield f"{name.replace('_', ' ')}: {ours} by the simulator, {theirs} by the engine"
+            yield f"{name.replace('_', ' ')}: {ours} by the {simulator.side}, {theirs} by the {other.side}"
 
 
 def _different(ours: ReplayStep, theirs: ReplayStep) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The engine's scheduler on a virtual clock: requests arrive when they are due, and a step takes what a model says.
+"""A scheduler on a virtual clock: requests arrive when they are due, and a step takes what a model says.
 
 The clock is this side's own: it adds up what the step-time model says of the steps that were really scheduled. The
 other side reckons the same times by a closed form, which rounds otherwise. So that rounding decides no arrival, a step
@@ -43,12 +43,12 @@ class Driver:
         self._coming = offered(machine)[::-1]
         self._rejected: list[int] = []
         self._forks = machine.experiment.config.fork != "none"
-        self._slots_each = 1 if machine.scheduler.cache.is_paged else machine.scheduler.cache.block_size
+        self._slots_each = machine.slots_each
         self._livelock = Livelock()
 
     def run(self, num_steps: int | None = None) -> ReplayLog:
-        """To the end, or through the first `num_steps` steps. Raises AssertionError where the engine breaks a rule of
-        its own."""
+        """To the end, or through the first `num_steps` steps. Raises AssertionError where it breaks a rule of its
+        own."""
         now = 0.0
         while (self._coming or self._scheduler.has_work) and (num_steps is None or len(self.steps) < num_steps):
             if not self._scheduler.has_work:
@@ -58,7 +58,7 @@ class Driver:
                 self._offer(self._coming.pop())
             if self._scheduler.has_work:
                 now += self._step(now)
-        return ReplayLog("engine", self.steps, frozenset(self._rejected), self._scheduler.totals.as_dict())
+        return ReplayLog(self.machine.side, self.steps, frozenset(self._rejected), self._scheduler.totals.as_dict())
 
     def _clock(self, now: float) -> float:
         number = len(self.steps)
@@ -98,7 +98,7 @@ class Driver:
 def offered(machine: Machine) -> list[range]:
     """Requests that both sides are given, in order of arrival: an answer that would pass `max_model_len` is no such.
 
-    The simulator turns it away, and the engine cuts it short.
+    The simulator turns it away, and an engine cuts it short.
     """
     longest, total = machine.experiment.config.max_model_len, machine.prompts.trace.total_tokens
     return [rows for rows in machine.experiment.groups if total[rows[0]] <= longest]

@@ -1,4 +1,7 @@
-"""The logical half of a replay: both sides' schedules on one virtual clock, and what is found on comparing them."""
+"""The logical half of a replay: two sides' schedules on one virtual clock, and what is found on comparing them.
+
+One is the simulator. The other is whatever a Machine drives: by default the engine's scheduler.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from pagesim.validate.replay.invariants import broken_rules
 from pagesim.validate.replay.log import ReplayLog
 from pagesim.validate.replay.machine import Machine, scheduler_alone
 from pagesim.validate.replay.simulated import Simulated, simulate
-from pagesim.validate.replay.state import State, engine_state, simulated_state
+from pagesim.validate.replay.state import State, simulated_state, state
 
 OnProgress = Callable[[int], None]
 T = TypeVar("T")
@@ -26,14 +29,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Logical:
-    """`simulated` and `engine` are None where that side broke off. `findings`: what is wrong, a line each.
+    """`simulated` and `other` are None where that side broke off. `findings`: what is wrong, a line each.
 
-    `not_offered`: requests that no side was given, because the engine would cut their answers.
+    `side`: what the other side is called. `not_offered`: requests that no side was given, because the other would cut
+    their answers.
     """
 
     experiment: Experiment
+    side: str
     simulated: Simulated | None
-    engine: ReplayLog | None
+    other: ReplayLog | None
     divergence: Divergence | None
     findings: tuple[str, ...]
     not_offered: int
@@ -48,11 +53,11 @@ class Logical:
         """From the first on."""
         if self.divergence is not None:
             return self.divergence.number
-        return 0 if self.engine is None else len(self.engine.steps)
+        return 0 if self.other is None else len(self.other.steps)
 
     def as_json(self) -> dict[str, Any]:
         """Plain values by name."""
-        logs = {"simulator": None if self.simulated is None else self.simulated.replay, "engine": self.engine}
+        logs = {"simulator": None if self.simulated is None else self.simulated.replay, self.side: self.other}
         return {
             "agrees": self.agrees,
             "steps": {side: None if log is None else len(log.steps) for side, log in logs.items()},
@@ -65,23 +70,27 @@ class Logical:
         }
 
 
-def replay_logically(experiment: Experiment, on_progress: OnProgress = lambda requests: None) -> Logical:
-    """The simulator, then the engine's scheduler without a model. `on_progress`: requests that finished on a side.
+def replay_logically(
+    experiment: Experiment,
+    on_progress: OnProgress = lambda requests: None,
+    make_machine: Callable[[Experiment], Machine] = scheduler_alone,
+) -> Logical:
+    """The simulator, then the other side without a model. `on_progress`: requests that finished on a side.
 
     Raises UsageError and EngineError on what cannot be replayed.
     """
+    machine = make_machine(experiment)
     simulated = _unless_broken(lambda: simulate(experiment, on_progress))
-    machine = scheduler_alone(experiment)
     found = compare(experiment, simulated, machine, on_progress=on_progress)
     if found.divergence is None or found.simulated is None:
         return found
     number = found.divergence.number
     ours = _unless_broken(lambda: _simulated_state(found.simulated, number))
-    theirs = _unless_broken(lambda: _engine_state(experiment, found.simulated, number))
+    theirs = _unless_broken(lambda: _other_state(make_machine(experiment), found.simulated, number))
     divergence = replace(
         found.divergence,
         simulator_state=None if isinstance(ours, str) else ours,
-        engine_state=None if isinstance(theirs, str) else theirs,
+        other_state=None if isinstance(theirs, str) else theirs,
     )
     return replace(found, divergence=divergence)
 
@@ -102,22 +111,22 @@ def compare(
     else:
         starts_s = np.array([step.start_s for step in simulated.replay.steps])
     driver = Driver(machine, starts_s, on_scheduled, on_computed, on_progress)
-    engine = _unless_broken(driver.run)
-    if isinstance(engine, str):
-        findings.append(f"engine: broke off in step {len(driver.steps)}, {engine}")
+    other = _unless_broken(driver.run)
+    if isinstance(other, str):
+        findings.append(f"{machine.side}: broke off in step {len(driver.steps)}, {other}")
     ours = None if isinstance(simulated, str) else simulated
-    theirs = None if isinstance(engine, str) else engine
+    theirs = None if isinstance(other, str) else other
     for log in (None if ours is None else ours.replay, theirs):
         if log is not None:
             findings += broken_rules(log, experiment)
     divergence = None
     if ours is not None:
-        written = theirs or ReplayLog("engine", driver.steps, frozenset(), {})
+        written = theirs or ReplayLog(machine.side, driver.steps, frozenset(), {})
         divergence = first_divergence(ours.replay, written)
         if theirs is not None:
             findings += different_outside_steps(ours.replay, theirs, experiment)
     too_long = int((experiment.samples.total_tokens > experiment.config.max_model_len).sum())
-    return Logical(experiment, ours, theirs, divergence, tuple(findings), too_long)
+    return Logical(experiment, machine.side, ours, theirs, divergence, tuple(findings), too_long)
 
 
 def _unless_broken(run: Callable[[], T]) -> T | str:
@@ -136,14 +145,13 @@ def _simulated_state(simulated: Simulated | None, number: int) -> State:
     return simulated_state(simulated.log, simulated.replay, number)
 
 
-def _engine_state(experiment: Experiment, simulated: Simulated | None, number: int) -> State:
+def _other_state(machine: Machine, simulated: Simulated | None, number: int) -> State:
     """Once more from the start up to that step, which is the same each time."""
     assert simulated is not None
-    machine = scheduler_alone(experiment)
     states: list[State] = []
 
     def note(step: Step) -> None:
-        states[:] = [engine_state(step, machine.scheduler)]
+        states[:] = [state(step, machine.scheduler)]
 
     Driver(machine, np.array([step.start_s for step in simulated.replay.steps]), note).run(number + 1)
     return states[0]

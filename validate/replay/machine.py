@@ -1,12 +1,13 @@
-"""The engine's side of a replay: its scheduler, what it is fed, and what computes a step."""
+"""The other side of a replay: a scheduler, what it is fed, and what computes a step. By default it is the engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Sequence as List
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from pagesim.engine.cache_manager import make_cache
+from pagesim.engine.cache_manager import CacheManager, make_cache
 from pagesim.engine.sampling import SamplingParams
 from pagesim.engine.scheduler import Scheduler
 from pagesim.engine.sequence import Sequence
@@ -19,18 +20,66 @@ if TYPE_CHECKING:
     from pagesim.engine.engine import Engine
 
 
+class Sums(Protocol):
+    """Of a run, by the names of the recordings' format."""
+
+    def as_dict(self) -> dict[str, int]:
+        """Name to figure."""
+        ...
+
+
+class Requests(Sized, Iterable[Sequence], Protocol):
+    """Some that wait."""
+
+
+class Scheduling(Protocol):
+    """What is driven. Steps and sequences are the engine's records, whoever decides: facts, and no mechanism.
+
+    `totals`: sums that it counts by itself. `running` and `waiting`: as they are now.
+    """
+
+    @property
+    def running(self) -> List[Sequence]: ...  # noqa: D102
+
+    @property
+    def waiting(self) -> Requests: ...  # noqa: D102
+
+    @property
+    def totals(self) -> Sums: ...  # noqa: D102
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anybody runs or waits."""
+        ...
+
+    def add(self, sequence: Sequence) -> None:
+        """Let it wait. Raises RequestError on what could never be served."""
+        ...
+
+    def schedule(self) -> Step:
+        """Decide the next step."""
+        ...
+
+    def finish_step(self, step: Step, sampled: Mapping[str, int]) -> List[Sequence]:
+        """Take in its tokens, by sequence id; who finished, in order of the running list."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Machine:
-    """`run` computes a step's chunks; what the model answers is left aside.
+    """`run` computes a step's chunks; what the model answers is left aside. `side`: what it is called. `slots_each`: of
+    what its steps count as used, 1 for blocks.
 
     Its tokens are made up instead, so that no request's answer begins like another's: the trace says nothing of that,
     and a prefix cache would find it.
     """
 
-    scheduler: Scheduler
+    scheduler: Scheduling
     experiment: Experiment
     prompts: Prompts
-    run: Callable[[Step], object]
+    run: Callable[[Step], object] = lambda step: None
+    side: str = "engine"
+    slots_each: int = 1
 
     def request(self, rows: range) -> Sequence:
         """The first of `rows`, with the others as its forks."""
@@ -61,10 +110,14 @@ def scheduler_alone(experiment: Experiment) -> Machine:
     config = engine_config(rules)
     cache = make_cache(config, engine_blocks(rules), rules.max_model_len)
     scheduler = Scheduler(config, cache, rules.max_model_len)
-    return Machine(scheduler, experiment, Prompts(experiment.samples), lambda step: None)
+    return Machine(scheduler, experiment, Prompts(experiment.samples), slots_each=_slots_each(cache))
 
 
 def with_model(experiment: Experiment, engine: Engine) -> Machine:
     """An engine with its model: every step is computed."""
     prompts = Prompts(experiment.samples, engine.model.config.vocab_size)
-    return Machine(engine.scheduler, experiment, prompts, engine.runner.run)
+    return Machine(engine.scheduler, experiment, prompts, engine.runner.run, slots_each=_slots_each(engine.cache))
+
+
+def _slots_each(cache: CacheManager) -> int:
+    return 1 if cache.is_paged else cache.block_size

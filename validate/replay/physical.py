@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +10,7 @@ import numpy as np
 from pagesim.engine.step import Step
 from pagesim.sim.serving.log import ServingLog
 from pagesim.sim.serving.timeline import Timeline
+from pagesim.validate.calibrate.threads import threads
 from pagesim.validate.replay.experiment import Experiment
 from pagesim.validate.replay.logical import Logical, OnProgress, compare
 from pagesim.validate.replay.machine import with_model
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from pagesim.engine.engine import Engine
 
 MOST_SAMPLES = 200
-SMALL_BYTES = 2**24  # of weights: matrices so small are not worth handing to several threads
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,24 +68,10 @@ def replay_physically(
             samples.append(PoolSample(step.number, start_s, expected.account(step.number), account, torn, misplaced))
 
     machine = with_model(experiment, engine)
-    with _few_threads(engine):
+    with threads(engine):
         logical = compare(experiment, simulated, machine, reader.wipe, read, on_progress)
     config = engine.config
     return Physical(config.model, config.device, engine.account.num_blocks, logical, tuple(samples))
-
-
-@contextmanager
-def _few_threads(engine: Engine) -> Iterator[None]:
-    """One thread for a small model: more wait for each other, on a busy machine nearly always."""
-    import torch
-
-    before = torch.get_num_threads()
-    if engine.account.weights_bytes < SMALL_BYTES:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class _Expected:

@@ -23,7 +23,7 @@ def schedules(logical: Logical) -> go.Figure:
     """Requests that run and wait, and blocks used, over virtual time: the engine's curve on the simulator's."""
     titles = [f"{logical.experiment.unit} used" if name == "blocks_used" else text for name, text in COLUMNS.items()]
     figure = make_subplots(rows=len(COLUMNS), cols=1, shared_xaxes=True, subplot_titles=titles, vertical_spacing=0.1)
-    logs = {"simulator": None if logical.simulated is None else logical.simulated.replay, "engine": logical.engine}
+    logs = {"simulator": None if logical.simulated is None else logical.simulated.replay, logical.side: logical.other}
     for row, column in enumerate(COLUMNS, start=1):
         for side, log in logs.items():
             if log is not None:
@@ -33,7 +33,7 @@ def schedules(logical: Logical) -> go.Figure:
                     hovertemplate=f"%{{y:,}} at %{{x:.3f}} s<extra>{side}</extra>",
                 )  # fmt: skip
     if logical.divergence is not None:
-        step = logical.divergence.simulator or logical.divergence.engine
+        step = logical.divergence.simulator or logical.divergence.other
         if step is not None:
             figure.add_vline(x=step.start_s, line={"color": "#D55E00"}, annotation_text="first divergence")
     figure.update_yaxes(rangemode="tozero")

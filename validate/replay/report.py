@@ -11,6 +11,8 @@ from markupsafe import Markup
 
 from pagesim.sim.files import write_text
 from pagesim.sim.report import Panel, figure_json
+from pagesim.validate.realtime import plots as time_plots
+from pagesim.validate.realtime import words as time_words
 from pagesim.validate.replay import plots, words
 from pagesim.validate.replay.result import ReplayResult
 
@@ -32,6 +34,8 @@ def write_report(result: ReplayResult, path: Path, command: str) -> None:
         head=head,
         rows=rows,
         legend=words.LEGEND,
+        times=None if result.time is None else time_words.table(result.time),
+        times_said=[] if result.time is None else time_words.sentences(result.time),
         figures=[(panel.title, panel.caption, figure_json(panel.figure)) for panel in _panels(result)],
         rules=result.experiment.config.as_json(),
         step_time=result.step_time,
@@ -51,4 +55,7 @@ def _panels(result: ReplayResult) -> list[Panel]:
             "whether they hold a token and ever will."
         )
         panels.append(Panel("The pool, as reckoned and as it is", caption, plots.accounts(result.physical)))
+    if result.time is not None:
+        caption = "The share of requests that had to wait no longer than that. Thick: simulated. Dotted: measured."
+        panels.append(Panel("Latencies in real time", caption, time_plots.latencies(result.time)))
     return panels

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pagesim.sim.jsontext import rounded
+from pagesim.validate.realtime.result import TimeComparison
 from pagesim.validate.replay.experiment import Experiment
 from pagesim.validate.replay.logical import Logical
 from pagesim.validate.replay.physical import Physical
@@ -18,6 +19,7 @@ class ReplayResult:
     """`source`: where the requests come from, in words; `step_time`: the form that both sides were told.
 
     `logical`: the two schedules on one virtual clock. `physical`: the same with a model, and the pool as it really was.
+    `time`: the same trace in real time; times are never equal, and have no say in whether the two agree.
     """
 
     source: str
@@ -25,6 +27,7 @@ class ReplayResult:
     experiment: Experiment
     logical: Logical
     physical: Physical | None
+    time: TimeComparison | None = None
 
     @property
     def agrees(self) -> bool:
@@ -46,7 +49,7 @@ class ReplayResult:
                 "blocks_used_unit": self.experiment.unit,
                 "logical": self.logical.as_json(),
                 "physical": None if self.physical is None else self.physical.as_json(),
-                "time": None,
+                "time": None if self.time is None else self.time.as_json(),
             }
         )
         return whole

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from pagesim.engine.scheduler import Scheduler
 from pagesim.engine.step import Step
 from pagesim.sim.serving.log import ServingLog
 from pagesim.validate.replay.log import ReplayLog
+from pagesim.validate.replay.machine import Scheduling
 
 State = tuple[
     tuple[int, int], ...
 ]  # (request, tokens computed when the step is done), in the order of the running list
 
 
-def engine_state(step: Step, scheduler: Scheduler) -> State:
+def state(step: Step, scheduler: Scheduling) -> State:
     """After `step` was scheduled and before its outputs are there. Samples stand behind the one they wait inside."""
     stops = {chunk.sequence.id: chunk.stop for chunk in step.chunks}
     return tuple(

@@ -22,9 +22,9 @@ LEGEND = (
 
 def table(result: ReplayResult) -> list[list[str]]:
     """What was compared, the simulator's, the engine's, and whether they agree; the first line is the head."""
-    rows = [["", "simulator", "engine", "agrees"], *_schedule(result.logical, "scheduler alone")]
+    rows = [["", "simulator", "engine", "agrees"], *schedule(result.logical, "scheduler alone")]
     if result.physical is not None:
-        rows += _schedule(result.physical.logical, f"with {result.physical.model}")
+        rows += schedule(result.physical.logical, f"with {result.physical.model}")
         rows += _pool(result.physical)
     return rows
 
@@ -62,7 +62,7 @@ def divergence(result: ReplayResult) -> list[str]:
     parts = [result.logical] if result.physical is None else [result.logical, result.physical.logical]
     for part in parts:
         if part.divergence is not None:
-            return _divergence(part.divergence, result.experiment.names)
+            return parting(part.divergence, result.experiment.names)
     return []
 
 
@@ -74,6 +74,8 @@ def not_compared(result: ReplayResult) -> list[str]:
             f"{result.logical.not_offered:,} requests are longer than --max-model-len and were given to neither side: "
             "the simulator turns them away, the engine would cut their answers."
         )
+    if result.time is None:
+        said.append("Times were not compared (--time).")
     if result.physical is None:
         said.append("No model ran: the pool was not read (--model).")
     return said
@@ -84,11 +86,12 @@ def _of(physical: Physical | None) -> Logical:
     return physical.logical
 
 
-def _schedule(part: Logical, name: str) -> list[list[str]]:
+def schedule(part: Logical, name: str) -> list[list[str]]:
+    """The lines of one comparison of two schedules, in the columns of `table`."""
     ours = None if part.simulated is None else part.simulated.replay
     rows = [[name, "", "", _yes(part.agrees)]]
     for label, of in _figures(part.experiment.unit).items():
-        cells = [NONE if log is None else f"{of(log):,}" for log in (ours, part.engine)]
+        cells = [NONE if log is None else f"{of(log):,}" for log in (ours, part.other)]
         rows.append([label, *cells, _yes(cells[0] == cells[1] != NONE)])
     rows.append(["  steps that agree", "", f"{part.steps_that_agree:,}", ""])
     return rows
@@ -116,12 +119,13 @@ def _pool(physical: Physical) -> list[list[str]]:
     return [*rows, ["  accounts read", "", f"{len(samples):,}", ""]]
 
 
-def _divergence(found: Divergence, names: Sequence[str]) -> list[str]:
+def parting(found: Divergence, names: Sequence[str]) -> list[str]:
+    """A divergence with both sides' state, line by line."""
     lines = [f"first divergence, step {found.number}: {', '.join(found.columns)}"]
-    for side, step in (("agreed before", found.before), ("simulator", found.simulator), ("engine", found.engine)):
+    for side, step in (("agreed before", found.before), ("simulator", found.simulator), (found.side, found.other)):
         if step is not None or side != "agreed before":
             lines.append(f"  {side:14}{'has ended' if step is None else _step(step, names)}")
-    for side, state in (("simulator", found.simulator_state), ("engine", found.engine_state)):
+    for side, state in (("simulator", found.simulator_state), (found.side, found.other_state)):
         if state is not None:
             lines.append(f"  {side:14}{_state(state, names, _first_difference(found))}")
     return lines
@@ -150,7 +154,7 @@ def _state(state: State, names: Sequence[str], start: int) -> str:
 
 
 def _first_difference(found: Divergence) -> int:
-    ours, theirs = found.simulator_state or (), found.engine_state or ()
+    ours, theirs = found.simulator_state or (), found.other_state or ()
     return next(
         (k for k, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), min(len(ours), len(theirs))
     )

@@ -68,13 +68,22 @@ def takes_engine(command: Callable[..., None]) -> Callable[..., None]:
 
     The command is called with keywords only. An option that makes no sense is a UsageError.
     """
+    return _taking_engine(command, inspect.Parameter.empty)
+
+
+def may_take_engine(command: Callable[..., None]) -> Callable[..., None]:
+    """The same, but without --model `config` is None; any other option of the engine is a UsageError then."""
+    return _taking_engine(command, None)
+
+
+def _taking_engine(command: Callable[..., None], no_model: Any) -> Callable[..., None]:
     own = inspect.signature(command, eval_str=True).parameters
     defaults = {
         name: field.default
         for name, field in EngineConfig.__dataclass_fields__.items()
         if name in OPTIONS and name != "model"
     }
-    model = inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, annotation=OPTIONS["model"])
+    model = inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, annotation=OPTIONS["model"], default=no_model)
     engine = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=OPTIONS[name], default=default)
         for name, default in defaults.items()
@@ -86,7 +95,11 @@ def takes_engine(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_config(**said: Any) -> None:
         options = {name: said.pop(name) for name in OPTIONS}
-        command(config=_config(options), **said)
+        config = None if options["model"] is None else _config(options)
+        for name, default in defaults.items():
+            if config is None and options[name] != default:
+                raise UsageError(f"--{name.replace('_', '-')} is given, and no engine; accepted: together with --model")
+        command(config=config, **said)
 
     shown: Any = with_config
     shown.__signature__ = inspect.Signature([model, *first, *engine])

@@ -12,6 +12,7 @@ from pagesim.engine.errors import EngineError
 from pagesim.kernels.account import Decode
 from pagesim.kernels.errors import KernelError
 from pagesim.sim.errors import UsageError
+from pagesim.validate.doctor.packages import EXTRAS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,10 +24,6 @@ app = typer.Typer(help="Look inside the paged attention kernel.", no_args_is_hel
 NOTE = Decode()
 PIPE_WIDTH = 120
 SHOWN_TILES = 4  # of a long walk, so many from each end
-EXTRAS = {  # what may not be installed, and the extra that brings it
-    **dict.fromkeys(("torch", "triton", "transformers", "safetensors"), "engine"),
-    **dict.fromkeys(("starlette", "uvicorn", "prometheus_client"), "serve"),
-}
 
 
 @app.callback()

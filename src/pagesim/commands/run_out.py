@@ -138,13 +138,11 @@ def _shown(result: RunResult | ServingResult) -> Shown:
 def _write_report(
     result: RunResult | ServingResult, shown: Shown, path: Path, recorder: Callable[[], PoolMap] | None
 ) -> Path:
-    from pagesim.sim.report import run_panels, write_report
-    from pagesim.sim.result import RunResult
-    from pagesim.sim.serving.report import serving_panels
+    from pagesim.sim.gallery import panels
+    from pagesim.sim.report import write_report
 
-    panels = run_panels(result) if isinstance(result, RunResult) else serving_panels(result)
     pool_map = None if recorder is None else recorder()
-    write_report(result, shown, panels, path, shlex.join(["pagesim", *sys.argv[1:]]), pool_map)
+    write_report(result, shown, panels(result), path, shlex.join(["pagesim", *sys.argv[1:]]), pool_map)
     return path
 
 

@@ -73,8 +73,8 @@ StepTimeForm = Annotated[
     option(
         "--step-time",
         metavar="FORM|PROFILE",
-        help="constant:S, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE, roofline:DEVICE:MODEL, or a profile, by name or "
-        f"file. [default: {REFERENCE_STEP_TIME}; with --device, its roofline]",
+        help="constant:S, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE[:PER_CONTEXT[:PREFILL]], roofline:DEVICE:MODEL, "
+        f"or a profile, by name or file. [default: {REFERENCE_STEP_TIME}; with --device, its roofline]",
     ),
 ]
 Slo = Annotated[

@@ -7,23 +7,40 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pagesim.commands.validate_capacity import capacity
 from pagesim.commands.validate_replay import replay
+from pagesim.commands.validate_vllm import vllm
+from pagesim.sim.errors import UsageError
 
 if TYPE_CHECKING:
     from pagesim.validate.note.row import NoteRow
 
 MUCH = 9  # a difference of more is said as a multiple
-app = typer.Typer(
-    help="Predictions beside what was published or recorded.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
 
 @app.callback()
-def _group() -> None:
-    pass
+def _group(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, schema pagesim.validate/1.")] = False,
+) -> None:
+    """Predictions beside what was published, recorded or measured. Without a command: a short set of them.
+
+    The set: every figure of the note, a replay at moderate load, the capacity probe, on the card if there is one. Exit
+    status: 0 if all that was run agrees, 1 if something differs, 2 on wrong usage.
+    """
+    if context.invoked_subcommand is not None:
+        if as_json:
+            raise UsageError(f"--json before {context.invoked_subcommand}; accepted: behind it")
+        return
+    from pagesim.commands.validate_all import validate_all
+
+    validate_all(as_json)
 
 
 app.command()(replay)
+app.command()(vllm)
+app.command()(capacity)
 
 
 @app.command()

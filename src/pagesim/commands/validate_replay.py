@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +12,14 @@ from pagesim.commands import reading
 from pagesim.commands import run_options as o
 from pagesim.commands import run_serving as q
 from pagesim.commands.kernel import one_line_errors
+from pagesim.commands.replay_out import hand_out
 from pagesim.commands.replay_setup import NUM_BLOCKS, Machine, Pool, Setup, Wish, of_scenario
 from pagesim.commands.run import refuse_beside_scenario
 from pagesim.sim.config import WorkloadConfig
 from pagesim.sim.errors import UsageError
 
 if TYPE_CHECKING:
+    from pagesim.validate.realtime.result import TimeComparison
     from pagesim.validate.replay.result import ReplayResult
 
 DRAWN = WorkloadConfig()
@@ -26,8 +27,9 @@ READ = reading.DEFAULTS
 REPORT = Path("pagesim-replay.html")
 BESIDE_SCENARIO = {
     "model": "--model", "device": "--device", "no_model": "--no-model", "as_json": "--json", "html": "--html",
-    "no_html": "--no-html",
+    "no_html": "--no-html", "in_time": "--time", "time_loads": "--time-loads",
 }  # fmt: skip
+TIME_LOADS = "0.5,1,2"
 MODEL, DEVICE, REQUESTS, MAX_MODEL_LEN, LOAD = "random:tiny", "cpu", 500, 1024, "moderate"
 
 
@@ -82,6 +84,17 @@ def replay(
     prefix_caching: q.PrefixCaching = False,
     fork: q.ForkRule = None,
     step_time: q.StepTimeForm = None,
+    in_time: Annotated[
+        bool,
+        o.option(
+            "--time",
+            help="Calibrate step times, then serve the trace in real time too, below, at and above the knee: minutes.",
+        ),
+    ] = False,
+    time_loads: Annotated[
+        str | None,
+        o.option("--time-loads", metavar="X,...", help=f"Times the rate of the knee. [default: {TIME_LOADS}]"),
+    ] = None,
     on_bad_row: reading.OnBadRow = READ.on_bad_row,
     zero_output: reading.ZeroOutput = READ.zero_output,
     unsorted: reading.Unsorted = READ.unsorted,
@@ -100,7 +113,7 @@ def replay(
 ) -> None:
     """Put one trace through the simulator and through the engine, and compare every step and the real pool.
 
-    Exit status: 0 if they agree, 1 if they differ, 2 on wrong usage.
+    Exit status: 0 if they agree, 1 if they differ, 2 on wrong usage. Times have no say in it.
     """
     if no_html and html:
         raise UsageError("--html and --no-html given; accepted: one of the two")
@@ -110,6 +123,7 @@ def replay(
 
         check_writable(page)
     machine = None if no_model else Machine(model, device)
+    at = _loads(in_time, time_loads, machine)
     with one_line_errors():
         if scenario is not None:
             refuse_beside_scenario(context, BESIDE_SCENARIO)
@@ -131,13 +145,31 @@ def replay(
             wish = Wish(load or (None if trace else LOAD), trace, read, drawn, REQUESTS, seed, step_time)
             pool = Pool(num_blocks, kv_bytes, memory)
             setup = wish.setup({name: value for name, value in rules.items() if value is not None}, pool, machine)
-        result = _carry_out(setup)
-    _hand_out(result, page, as_json)
+        result = carry_out(setup, at)
+    hand_out(result, page, as_json)
     if not result.agrees:
         raise typer.Exit(1)
 
 
-def _carry_out(setup: Setup) -> ReplayResult:
+def _loads(in_time: bool, said: str | None, machine: Machine | None) -> list[float]:
+    """Empty without --time. Raises UsageError."""
+    if not in_time:
+        if said is not None:
+            raise UsageError("--time-loads without --time; accepted: both")
+        return []
+    if machine is None:
+        raise UsageError("--time and --no-model: a scheduler alone takes no time; accepted: one of the two")
+    try:
+        loads = [float(text) for text in (TIME_LOADS if said is None else said).split(",")]
+    except ValueError:
+        loads = []
+    if not loads or not all(0 < load < inf for load in loads):
+        raise UsageError(f"--time-loads '{said}'; accepted: numbers above 0, like {TIME_LOADS}")
+    return loads
+
+
+def carry_out(setup: Setup, at: list[float]) -> ReplayResult:
+    """With progress on a terminal; `at`: loads at which times are compared. Raises UsageError and EngineError."""
     from pagesim.sim.console import progress
     from pagesim.validate.replay.logical import replay_logically
     from pagesim.validate.replay.result import ReplayResult
@@ -151,42 +183,23 @@ def _carry_out(setup: Setup) -> ReplayResult:
 
         with progress(f"requests served by {setup.engine.config.model}", count) as advance:
             physical = replay_physically(experiment, logical.simulated, setup.engine, advance)
-    return ReplayResult(setup.source, setup.step_time, experiment, logical, physical)
+    in_time = _in_real_time(setup, at) if at else None
+    return ReplayResult(setup.source, setup.step_time, experiment, logical, physical, in_time)
 
 
-def _hand_out(result: ReplayResult, page: Path | None, as_json: bool) -> None:
-    from pagesim.sim.jsontext import dumps
+def _in_real_time(setup: Setup, at: list[float]) -> TimeComparison:
+    from pagesim.sim.console import progress
+    from pagesim.validate.calibrate.design import loads
+    from pagesim.validate.calibrate.source import REPEATS
+    from pagesim.validate.calibrate.threads import threads
+    from pagesim.validate.realtime.run import Bench
 
-    if page is not None:
-        from pagesim.validate.replay.report import write_report
-
-        write_report(result, page, shlex.join(["pagesim", *sys.argv[1:]]))
-    if as_json:
-        print(dumps(result.document()))
-    else:
-        _print(result)
-    if page is not None:
-        print(f"report: {page}", file=sys.stderr if as_json else sys.stdout)
-
-
-def _print(result: ReplayResult) -> None:
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    from pagesim.commands.kernel import wide_console
-    from pagesim.validate.replay import words
-
-    console = wide_console()
-    console.print(result.source)
-    head, *rows = words.table(result)
-    table = Table(*head, box=SIMPLE, pad_edge=False)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
-    for line in (*words.findings(result), *words.divergence(result)):
-        console.print(line, soft_wrap=True)
-    console.print(words.verdict(result))
-    for line in words.not_compared(result):
-        console.print(line)
+    assert setup.engine is not None
+    config, experiment = setup.engine.config, setup.experiment
+    bench = Bench.start(experiment, config.model, config.device)
+    reach, count = bench.reach(experiment), len(setup.experiment.samples)
+    with threads(bench.engine):
+        with progress("loads timed for the calibration", REPEATS * len(loads(reach))) as advance:
+            bench.calibrate(reach, REPEATS, advance)
+        with progress("requests served in real time", len(at) * count) as advance:
+            return bench.compare(experiment, at, advance)

@@ -1,0 +1,130 @@
+"""The lines of a sweep as curves: what is along the axis, and which curves there are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pagesim.sim.stats import Interval
+from pagesim.sim.sweep.result import SweepResult
+from pagesim.sim.sweep.summary import Line
+from pagesim.sim.sweep.words import option_words
+
+LOADS = ("load", "rate")
+LENGTHS = ("lengths", "prompt_lengths", "output_lengths", "prompt_share", "trace")
+MOST_CURVES = 49  # more have no style of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Of one allocator, and one value of another option, if one varies: points in order of x, those without y left
+    out."""
+
+    name: str
+    x: list[float]
+    y: list[Interval]
+
+
+@dataclass(frozen=True, slots=True)
+class Cliff:
+    """The steepest rise of a curve: from the load before it to the one behind it."""
+
+    before: float
+    after: float
+
+
+def numeric_options(result: SweepResult) -> list[str]:
+    """Those that vary and have numbers: loads, then those with the most values."""
+    counts = {name: len({position(line, name) for line in result.lines} - {None}) for name in result.varied}
+    several = [name for name, count in counts.items() if count > 1]
+    return sorted(several, key=lambda name: (name not in LOADS, -counts[name]))
+
+
+def position(line: Line, option: str) -> float | None:
+    """Where a line lies along the axis of an option: loads as offered, lengths as their mean."""
+    if option in LOADS:
+        return line.offered_load
+    if option in LENGTHS:
+        return line.mean_tokens
+    value = line.options[option]
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def axis_title(option: str) -> str:
+    """What stands under it."""
+    if option in LOADS:
+        return "load offered"
+    return "tokens of a request, in the mean" if option in LENGTHS else option_words(option)
+
+
+def curves(result: SweepResult, along: str, figure: str) -> list[Curve]:
+    """A figure along an option, a curve for each allocator and value of the next option; of the others, their first.
+    At most MOST_CURVES.
+    """
+    others = [name for name in result.varied if name != along and not _together(name, along)]
+    rest = {name: result.lines[0].options[name] for name in others[1:]}
+    found: dict[str, dict[float, Interval]] = {}
+    for line in result.lines:
+        x, y = position(line, along), line.figures.get(figure)
+        if x is not None and y is not None and all(line.options[name] == value for name, value in rest.items()):
+            name = str(line.allocator)
+            if others:
+                name += f", {option_words(others[0])} {line.options[others[0]]}"
+            found.setdefault(name, {})[x] = y
+    merged = _merged(found)
+    some = list(merged.items())[:MOST_CURVES]
+    return [Curve(name, sorted(points), [points[x] for x in sorted(points)]) for name, points in some]
+
+
+def _merged(found: dict[str, dict[float, Interval]]) -> dict[str, dict[float, Interval]]:
+    """One curve where the other option makes no difference to an allocator."""
+    by_allocator: dict[str, list[str]] = {}
+    for name in found:
+        by_allocator.setdefault(name.split(",")[0], []).append(name)
+    merged = {}
+    for allocator, names in by_allocator.items():
+        if all(found[name] == found[names[0]] for name in names):
+            names = [names[0]]
+            merged[allocator] = found[names[0]]
+        else:
+            merged |= {name: found[name] for name in names}
+    return merged
+
+
+def many_curves(result: SweepResult, along: str) -> bool:
+    """Whether some may have been left out."""
+    others = [name for name in result.varied if name != along and not _together(name, along)]
+    pairs = {(line.allocator, str(line.options[others[0]]) if others else None) for line in result.lines}
+    return len(pairs) > MOST_CURVES
+
+
+def fixed_options(result: SweepResult, along: str) -> Mapping[str, object]:
+    """The options that `curves` shows one value of, and that."""
+    others = [name for name in result.varied if name != along and not _together(name, along)]
+    return {name: result.lines[0].options[name] for name in others[1:]}
+
+
+def _together(one: str, other: str) -> bool:
+    """Both are lengths, or loads: they share an axis."""
+    return any(one in group and other in group for group in (LENGTHS, LOADS))
+
+
+def cliff(curve: Curve, by_ratio: bool, least: float) -> Cliff | None:
+    """Where a curve rises most for each unit of x: by its logarithm, or as it is; None if that is by less than `least`,
+    a factor or a difference."""
+    best, steepest = None, 0.0
+    for k in range(len(curve.x) - 1):
+        low, high = curve.y[k].mean, curve.y[k + 1].mean
+        if by_ratio and low <= 0:
+            continue
+        rise = math.log(high / low) if by_ratio and high > 0 else high - low
+        slope = rise / (curve.x[k + 1] - curve.x[k])
+        if rise >= (math.log(least) if by_ratio else least) and slope > steepest:
+            best, steepest = Cliff(curve.x[k], curve.x[k + 1]), slope
+    return best
+
+
+def values(lines: Sequence[Line], option: str) -> list[float]:
+    """All positions along an axis, in order."""
+    return sorted({x for line in lines if (x := position(line, option)) is not None})

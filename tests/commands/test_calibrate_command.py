@@ -1,0 +1,137 @@
+"""`pagesim calibrate` as a person calls it: the profile, the JSON, what makes no sense."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagesim.sim.experiments.profile import read_profile
+from pagesim.sim.jsontext import dumps
+
+DOCUMENT = {
+    "schema", "measured_on", "source", "profile", "form", "coefficients", "fitted", "held_out",
+    "held_out_in_t4_form", "groups", "noise",
+}  # fmt: skip
+RESIDUALS = {"rows", "r2", "total", "median_error", "p90_error"}
+TINY = ("--model", "random:tiny", "--num-blocks", 33, "--max-model-len", 128)
+
+
+@pytest.fixture
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Batches of 1 ms, and 10 us a token, 0.1 us a pair, 1 us a context, 50 us a sequence, 2 ms for a prefill."""
+    monkeypatch.chdir(tmp_path)
+    lines = ["decodes,contexts,prefills,seconds"]
+    for decodes in (0, 1, 5):
+        for each in (10, 200):
+            for tokens in (0, 3, 40, 100):
+                if decodes or tokens:
+                    pairs = tokens * (tokens + 1) // 2
+                    seconds = 1e-3 + 1e-5 * (decodes + tokens) + 1e-7 * pairs + 1e-6 * decodes * each
+                    seconds += 5e-5 * (decodes + bool(tokens)) + 2e-3 * bool(tokens)
+                    lines.append(f"{decodes},{decodes * each},{f'{tokens}@0' if tokens else ''},{seconds!r}")
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "rows.csv"
+
+
+def test_a_profile_of_a_csv_is_taken_by_run(pagesim: Any, rows: Path) -> None:
+    outcome = pagesim("calibrate", "--csv", rows, "--out", "made.json", "--json")
+    document = outcome.json()
+    assert outcome.status == 0 and document.keys() == DOCUMENT
+    assert document["schema"] == "pagesim.calibration/1" and document["noise"] is None
+    assert document["fitted"].keys() == document["held_out"].keys() == RESIDUALS
+    assert document["coefficients"] == pytest.approx(
+        {
+            "base_s": 1e-3,
+            "per_token_s": 1e-5,
+            "per_pair_s": 1e-7,
+            "per_sequence_s": 5e-5,
+            "per_context_s": 1e-6,
+            "prefill_s": 2e-3,
+        },
+        rel=1e-6,
+    )
+    text = Path("made.json").read_text()
+    profile = read_profile(Path("made.json"))
+    assert dumps(profile.as_json()) + "\n" == text
+    assert profile.name == "made" and len(profile.held_out) == len({g["name"] for g in document["groups"]}) // 4
+    served = ("run", "--on-full", "queue", "--num-blocks", 200, "--requests", 50, "--runs", 1, "--load", 1, "--json")
+    profiled = pagesim(*served, "--step-time", "made.json").json()
+    spelled = pagesim(*served, "--step-time", "linear:1e-3:1e-5:1e-7:5e-5:1e-6:2e-3").json()
+    ours, theirs = (each["allocators"]["paged"]["e2e_s"]["p50"]["mean"] for each in (profiled, spelled))
+    assert ours == pytest.approx(theirs, rel=1e-6)
+
+
+def test_the_table(pagesim: Any, rows: Path) -> None:
+    outcome = pagesim("calibrate", "--csv", rows)
+    assert outcome.status == 0 and "per_context_s" in outcome.out and "held out" in outcome.out
+    assert outcome.out.endswith("profile: pagesim-profile.json\n") and Path("pagesim-profile.json").is_file()
+
+
+def test_an_engine_is_measured_and_its_rows_give_the_same_profile(pagesim: Any, rows: Path) -> None:
+    pytest.importorskip("torch", reason="the engine's model needs torch, an extra")
+    few = ("--sequences", 1, "--longest", 64, "--repeats", 1, "--threads", 1)
+    document = pagesim("calibrate", *TINY, *few, "--rows", "own.csv", "--out", "a.json", "--json").json()
+    assert "random:tiny in float32 on cpu" in document["measured_on"] and "1 thread," in document["measured_on"]
+    assert len(document["noise"]["repeats_s"]) == 1
+    again = pagesim("calibrate", "--csv", "own.csv", "--out", "b.json", "--json").json()
+    assert again["coefficients"] == document["coefficients"] and again["groups"] == document["groups"]
+    profile = json.loads(Path("a.json").read_text())
+    assert profile["measured_on"] == document["measured_on"] and "R^2" in profile["assumed"][1]
+
+
+def test_a_profile_that_cannot_be_written_leaves_the_old_one(
+    pagesim: Any, rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("made.json").write_text("old")
+
+    def full(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    outcome = pagesim("calibrate", "--csv", rows, "--out", "made.json")
+    assert outcome.status == 2 and "made.json: cannot be written" in outcome.err
+    assert Path("made.json").read_text() == "old" and sorted(p.name for p in Path().iterdir()) == [
+        "made.json", "rows.csv",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "neither --model nor --csv given"),
+        ([*TINY, "--csv", "rows.csv"], "--model and --csv given"),
+        (["--csv", "rows.csv", "--repeats", 3], "--repeats and --csv given"),
+        (["--csv", "rows.csv", "--rows", "b.csv"], "--csv and --rows given"),
+        (["--csv", "rows.csv", "--device", "cuda"], "--device is given, and no engine"),
+        (["--csv", "rows.csv", "--out", "rows.csv"], "rows.csv: is named twice"),
+        (["--csv", "none.csv"], "none.csv: cannot be read"),
+        (["--csv", "rows.csv", "--out", "nowhere/a.json"], "there is no folder nowhere"),
+        ([*TINY, "--repeats", 0], "--repeats 0; accepted: 1 or more"),
+        ([*TINY, "--sequences", 1000], "--sequences 1000; accepted: 1 to 256"),
+        ([*TINY, "--longest", 4096], "--longest 4096; accepted: 64 to 128"),
+        ([*TINY, "--block-size", 0], "block_size is 0"),
+    ],
+    ids=lambda value: " ".join(map(str, value))[-30:].replace("/", "_") if isinstance(value, list) else "",
+)
+def test_what_makes_no_sense_is_one_line(words: list[object], message: str, pagesim: Any, rows: Path) -> None:
+    if "--model" in words:
+        pytest.importorskip("torch", reason="the engine's model needs torch, an extra")
+    outcome = pagesim("calibrate", *words)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err.startswith("error: ") and message in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_a_csv_needs_no_torch(rows: Path) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "sys.argv = ['pagesim', 'calibrate', '--csv', 'rows.csv', '--json']\n"
+        "from pagesim import cli; cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=rows.parent, check=False)
+    assert done.returncode == 0, done.stderr

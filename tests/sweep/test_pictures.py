@@ -1,0 +1,116 @@
+"""Pages and pictures show the numbers of the results: curves, the cliff, waste, maps."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pagesim.sim.stats import Interval
+from pagesim.sim.sweep.series import Cliff, Curve, cliff
+
+SHORT = ("--requests", 300, "--seeds", 2)
+
+
+def figures(page: Path) -> dict[str, Any]:
+    """Title to figure."""
+    text = page.read_text()
+    titles = re.findall(r"<h2>(.*?)</h2>", text)
+    found = [json.loads(each) for each in re.findall(r"\{ const figure = (.*);$", text, re.MULTILINE)]
+    assert len(titles) == len(found) + 2
+    return dict(zip(titles, found, strict=False))
+
+
+def named(figure: Any, name: str) -> Any:
+    return next(trace for trace in figure["data"] if trace.get("name") == name)
+
+
+def curve(*values: float) -> Curve:
+    return Curve("x", [float(k) for k in range(len(values))], [Interval(value) for value in values])
+
+
+def test_the_cliff_is_the_steepest_rise() -> None:
+    assert cliff(curve(1, 1.1, 5, 40, 60), by_ratio=True, least=2) == Cliff(2, 3)
+    assert cliff(curve(1, 1.1, 1.2, 1.4), by_ratio=True, least=2) is None
+    assert cliff(curve(0, 0, 0.3, 0.4), by_ratio=False, least=0.01) == Cliff(1, 2)
+    assert cliff(curve(0.5, 0.4, 0.3), by_ratio=False, least=0.01) is None
+
+
+def test_the_page_of_a_load_shows_the_knee_with_its_cliff(sweep: Any) -> None:
+    document = sweep("--on-full", "queue", "--load", "0.4:1.6:0.4", "--allocators", "paged", *SHORT, "--json").json()
+    knee = figures(Path("pagesim-sweep/sweep.html"))["The knee"]
+    values = [line["figures"]["ttft_s_p99"]["mean"] for line in document["lines"]]
+    paged = named(knee, "paged")
+    assert paged["y"] == pytest.approx(values)
+    assert paged["x"] == pytest.approx([line["offered_load"] for line in document["lines"]])
+    loads = paged["x"]
+    steepest = max(range(3), key=lambda k: (values[k + 1] / values[k]) ** (1 / (loads[k + 1] - loads[k])))
+    (mark,) = [trace for trace in knee["data"] if trace["mode"] == "markers"]
+    assert (mark["x"], mark["y"]) == ([loads[steepest]], [paged["y"][steepest]])
+    preempted = knee["data"][-1]
+    assert preempted["y"] == pytest.approx([line["figures"]["preempted_share"]["mean"] for line in document["lines"]])
+
+
+def test_waste_by_block_size_and_one_curve_where_blocks_make_no_difference(sweep: Any) -> None:
+    words = ("--lengths", "fixed:50,fixed:100,fixed:200", "--block-size", "16,64")
+    document = sweep(*words, "--load", 2, "--allocators", "reservation,paged", *SHORT, "--json").json()
+    shown = figures(Path("pagesim-sweep/sweep.html"))
+    waste = shown["Waste by block size"]
+    assert named(waste, "paged, lengths fixed:50")["y"] == pytest.approx([14 / 64, 14 / 64])  # 4 x 16 and 1 x 64
+    assert named(waste, "paged, lengths fixed:200")["y"] == pytest.approx([8 / 208, 56 / 256])
+    by_length = shown["By tokens of a request, in the mean"]
+    assert [trace["name"] for trace in by_length["data"][:3]] == [
+        "reservation", "paged, block size 16", "paged, block size 64",
+    ]  # fmt: skip
+    assert by_length["data"][1]["x"] == [50, 100, 200]
+    maps = [trace for trace in shown["The map"]["data"] if trace["type"] == "heatmap"]
+    wanted = {
+        (line["allocator"], line["mean_tokens"], line["options"]["block_size"]): line for line in document["lines"]
+    }
+    for name, each in zip(("reservation", "paged"), maps, strict=True):
+        for row, size in enumerate((16, 64)):
+            for column, tokens in enumerate((50, 100, 200)):
+                line = wanted[name, tokens, size]
+                assert each["z"][row][column] == pytest.approx(line["figures"]["refused_share"]["mean"])
+
+
+def test_a_page_asks_the_network_for_nothing_and_no_page_was_no_page(sweep: Any) -> None:
+    assert sweep(*SHORT, "--load", "1,2").out.rstrip().endswith("report: pagesim-sweep/sweep.html")
+    page = Path("pagesim-sweep/sweep.html").read_text()
+    assert not re.search(r'<(script|link|img)[^>]+(src|href)="(?!data:)', page)
+    sweep(*SHORT, "--no-html", "--out", "bare")
+    assert sorted(path.name for path in Path("bare").iterdir()) == ["points.jsonl", "results.parquet"]
+
+
+def test_the_first_figure_by_itself(sweep: Any) -> None:
+    words = ("--lengths", "fixed:50,fixed:100,fixed:200", "--load", 2, *SHORT)
+    assert sweep(*words, "--figure", "a.html").out.rstrip().endswith("figure: a.html")
+    (drawn,) = re.findall(r"const figure = (.*);$", Path("a.html").read_text(), re.MULTILINE)
+    first = figures(Path("pagesim-sweep/sweep.html"))["By tokens of a request, in the mean"]
+    assert json.loads(drawn)["data"] == first["data"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--figure", "a.html"), "--figure: nothing to draw; accepted: where some option takes several numbers"),
+        (("--figure", "a.bmp", "--load", "1,2"), "a.bmp: ends in '.bmp'; accepted: .html"),
+    ],
+)
+def test_a_figure_that_cannot_be_is_one_line(sweep: Any, words: tuple[str, ...], said: str) -> None:
+    outcome = sweep(*SHORT, "--no-html", *words)
+    assert outcome.status == 2
+    assert said in outcome.err, outcome.err
+
+
+def test_the_page_of_a_frontier_has_its_marks_and_intervals(pagesim: Any) -> None:
+    words = ("--slo", "refused<1%", "--pool-tokens", 10_000, "--max-model-len", 500, "--lengths", "fixed:100,fixed:200")
+    outcome = pagesim("frontier", *words, "--requests", 200, "--seeds", 3, "--jobs", 1, "--json")
+    lines = outcome.json()["lines"]
+    marks = figures(Path("pagesim-frontier/frontier.html"))["The frontier"]["data"][0]
+    assert marks["x"] == pytest.approx([line["load"]["mean"] for line in lines])
+    assert marks["error_x"]["array"] == pytest.approx([line["load"]["high"] - line["load"]["mean"] for line in lines])
+    assert marks["y"][0] == "lengths fixed:100, reservation"
