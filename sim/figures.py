@@ -1,13 +1,16 @@
 """Plotly figures from a saved result. No figure computes a result: it shows the numbers that are there.
 
-Colours are of the colour-blind-safe palette of Okabe and Ito; every series also has its name beside it or a pattern of
-its own.
+Colours are of the colour-blind-safe palette of Okabe and Ito: some for parts of the pool, the others for allocators, so
+that none means two things; every series also has a pattern, or a dash and a width of its own. Curves that coincide are
+seen all: the first are wide, and the later ones narrow, upon them. All colours are to be read on white and on black.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import cycle
+from typing import Any, Protocol
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -19,10 +22,16 @@ PARTS = {  # part of the pool: (colour, pattern, what it means)
     "used": ("#0072B2", "", "holds a token"),
     "reserved": ("#56B4E9", "/", "owned, to be filled"),
     "internal": ("#E69F00", "x", "owned, never filled"),
-    "free": ("#F0F0F0", "", "not owned"),
+    "unusable": ("#F0E442", "\\", "free, in pieces too small for who was refused"),
+    "free": ("rgba(127,127,127,0.12)", "", "not owned"),
 }
-LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
+LINES = ("#D55E00", "#009E73", "#CC79A7", "#7F7F7F")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+SYMBOLS = ("circle-open", "square-open", "diamond-open", "cross-open", "triangle-up-open", "x-open")
+WIDTHS = (8, 5, 3)
+MARKS = (13, 9, 6)  # sizes, as the widths
+GRID = "rgba(127,127,127,0.3)"  # seen on white and on black
+MOST_TICKS = 7  # of an axis, on a phone
 SHORTEST = 64  # of the lengths whose capacity is shown
 PLOT_HEIGHT = 260
 TITLE_HEIGHT = 60  # of an axis, under its plot
@@ -30,11 +39,15 @@ ENTRY_HEIGHT = 20  # of a line of the legend: on a phone each entry has a line o
 
 
 class PoolSeries(Protocol):
-    """Shares of the pool over time."""
+    """Shares of the pool over time; `unusable` is part of free."""
 
     @property
     def end_s(self) -> list[float]:
         """Where each interval ends; the others, named as in PARTS, are means over it."""
+
+    @property
+    def unusable(self) -> list[float]:
+        """Of free."""
 
 
 def account_over_time(result: RunResult | ServingResult) -> go.Figure:
@@ -46,14 +59,16 @@ def account_over_time(result: RunResult | ServingResult) -> go.Figure:
 def account_panels(all_series: Mapping[str, PoolSeries]) -> go.Figure:
     """Used, reserved, internal and free over time, stacked, one panel for each name on one time axis."""
     names = list(all_series)
+    some_unusable = any(any(series.unusable) for series in all_series.values())
+    parts = {part: look for part, look in PARTS.items() if part != "unusable" or some_unusable}
     figure = make_subplots(
         rows=len(names), cols=1, shared_xaxes=True, subplot_titles=names, vertical_spacing=0.24 / len(names)
     )
     for row, name in enumerate(names, start=1):
-        series = all_series[name]
-        for part, (colour, pattern, meaning) in PARTS.items():
+        shares = split_free(all_series[name])
+        for part, (colour, pattern, meaning) in parts.items():
             figure.add_scatter(
-                x=series.end_s, y=getattr(series, part), name=f"{part}: {meaning}", legendgroup=part,
+                x=all_series[name].end_s, y=shares[part], name=f"{part}: {meaning}", legendgroup=part,
                 showlegend=row == 1, stackgroup="pool", mode="lines", fillcolor=colour,
                 line={"width": 0.5, "color": "#555555"},
                 fillpattern={"shape": pattern, "fgcolor": "#555555", "size": 6}, row=row, col=1,
@@ -61,18 +76,24 @@ def account_panels(all_series: Mapping[str, PoolSeries]) -> go.Figure:
             )  # fmt: skip
     figure.update_yaxes(range=[0, 1], tickformat=".0%")
     figure.update_xaxes(title_text="time, s", row=len(names), col=1)
-    return laid_out(figure, 190 * len(names), len(PARTS))
+    return laid_out(figure, 190 * len(names), len(parts))
+
+
+def split_free(series: PoolSeries) -> dict[str, list[float]]:
+    """The parts of PARTS, which add up: free without what was unusable of it."""
+    shares: dict[str, list[float]] = {part: getattr(series, part) for part in PARTS}
+    pairs = zip(shares["free"], shares["unusable"], strict=True)
+    return shares | {"free": [max(0.0, free - unusable) for free, unusable in pairs]}
 
 
 def occupancy_at_refusal(result: RunResult) -> go.Figure:
     """How much of the pool was occupied when requests were refused: the share of refusals at or under each level."""
     figure = go.Figure()
-    for name, colour, dash, allocator in _lines(result):
+    for name, line, _, allocator in _lines(result):
         levels = allocator.occupied_at_refusal
         if levels:
             figure.add_scatter(
-                x=levels, y=[k / 100 for k in range(101)], name=name, mode="lines",
-                line={"color": colour, "dash": dash},
+                x=levels, y=[k / 100 for k in range(101)], name=name, mode="lines", line=line,
                 hovertemplate=f"{name}: %{{y:.0%}} of refusals at %{{x:.1%}} occupied or less<extra></extra>",
             )  # fmt: skip
     figure.update_xaxes(title_text="occupied at the moment of refusal", tickformat=".2~%")
@@ -83,16 +104,16 @@ def occupancy_at_refusal(result: RunResult) -> go.Figure:
 def refused_by_length(result: RunResult) -> go.Figure:
     """Share of the requests of each length that were refused: contiguous runs refuse the long ones."""
     figure = go.Figure()
-    for name, colour, dash, allocator in _lines(result):
+    for name, line, marker, allocator in _lines(result):
         bins = allocator.refused_by_length
         figure.add_scatter(
             x=[b.from_tokens for b in bins], y=[b.refused / b.requests for b in bins], name=name, mode="lines+markers",
-            customdata=[[b.to_tokens - 1, b.refused, b.requests] for b in bins], line={"color": colour, "dash": dash},
+            customdata=[[b.to_tokens - 1, b.refused, b.requests] for b in bins], line=line, marker=marker,
             hovertemplate=f"{name}, %{{x:,}} to %{{customdata[0]:,}} tokens: %{{customdata[1]:,}} of "
             "%{customdata[2]:,} refused (%{y:.1%})<extra></extra>",
         )  # fmt: skip
     marks = sorted({b.from_tokens for a in result.allocators.values() for b in a.refused_by_length})
-    figure.update_xaxes(title_text="length, tokens: from each mark to the next", type="log", **_ticks(marks))
+    figure.update_xaxes(title_text="length, tokens: from each mark to the next", type="log", **ticks(marks))
     figure.update_yaxes(title_text="refused", tickformat=".0%", rangemode="tozero")
     return laid_out(figure, PLOT_HEIGHT, len(result.allocators))
 
@@ -109,18 +130,41 @@ def capacity_by_length(result: RunResult) -> go.Figure:
         "paged": [pool.num_blocks // block for block in blocks],
     }
     figure = go.Figure()
-    for (name, counts), colour, dash in zip(curves.items(), LINES, DASHES, strict=False):
+    for (name, counts), (line, marker) in zip(curves.items(), styles(), strict=False):
         figure.add_scatter(
-            x=lengths, y=counts, name=name, mode="lines+markers", line={"color": colour, "dash": dash},
+            x=lengths, y=counts, name=name, mode="lines+markers", line=line, marker=marker,
             hovertemplate=f"{name}: %{{y:,}} sequences of %{{x:,}} tokens<extra></extra>",
         )  # fmt: skip
-    figure.update_xaxes(title_text="length of every sequence, tokens", type="log", **_ticks(lengths))
-    figure.update_yaxes(title_text="sequences", type="log", dtick=1)
+    figure.update_xaxes(title_text="length of every sequence, tokens", type="log", **ticks(lengths))
+    every = [count for counts in curves.values() for count in counts]
+    figure.update_yaxes(title_text="sequences", type="log", **ticks(round_numbers(every)))
     return laid_out(figure, PLOT_HEIGHT, len(curves))
 
 
-def _ticks(lengths: list[int]) -> dict[str, list[int] | list[str]]:
-    return {"tickvals": lengths, "ticktext": [f"{length:,}" for length in lengths]}
+def ticks(values: list[float] | list[int]) -> dict[str, Any]:
+    """Labels at `values`; of more than MOST_TICKS every second, or third, only."""
+    every = -(-len(values) // MOST_TICKS)
+    labels = [f"{value:,.12g}" if (len(values) - 1 - k) % every == 0 else "" for k, value in enumerate(values)]
+    return {"tickvals": values, "ticktext": labels, "minor": {"ticks": ""}}
+
+
+def round_numbers(values: Iterable[float]) -> list[float]:
+    """1, 2 and 5 times powers of ten that span `values`, which are 0 or more; powers alone where that is many."""
+    some = [value for value in values if value > 0]
+    if not some:
+        return [1.0]
+    low, high = math.floor(math.log10(min(some))), math.ceil(math.log10(max(some)))
+    steps = (1, 2, 5) if high - low <= 2 else (1,)
+    return [step * 10.0**power for power in range(low, high + 1) for step in steps if power < high or step == 1]
+
+
+def styles() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """(line, marker) for one curve after the other, each unlike all before it."""
+    for k in range(len(LINES) * len(DASHES)):
+        colour, dash = LINES[k % len(LINES)], DASHES[(k + k // len(LINES)) % len(DASHES)]
+        place = min(k, len(WIDTHS) - 1)
+        marker = {"symbol": SYMBOLS[k % len(SYMBOLS)], "size": MARKS[place], "line": {"width": 2}}
+        yield {"color": colour, "dash": dash, "width": WIDTHS[place]}, marker
 
 
 def laid_out(figure: go.Figure, plot_height: int, entries: int) -> go.Figure:
@@ -133,13 +177,14 @@ def laid_out(figure: go.Figure, plot_height: int, entries: int) -> go.Figure:
 
 
 def styled(figure: go.Figure) -> go.Figure:
-    """In the type and on the ground that all figures have."""
-    return figure.update_layout(template="plotly_white", font={"size": 13})
+    """In the type and on the ground that all figures have: none of its own, so that light and dark pages both do."""
+    clear = "rgba(0,0,0,0)"
+    figure.update_layout(template="plotly_white", font={"size": 13}, paper_bgcolor=clear, plot_bgcolor=clear)
+    figure.update_xaxes(gridcolor=GRID, zerolinecolor=GRID, linecolor=GRID)
+    return figure.update_yaxes(gridcolor=GRID, zerolinecolor=GRID, linecolor=GRID)
 
 
-def _lines(result: RunResult) -> list[tuple[str, str, str, AllocatorResult]]:
-    """(name, colour, dash, result) of each allocator."""
-    return [
-        (name, LINES[k % len(LINES)], DASHES[(k + k // len(LINES)) % len(DASHES)], allocator)
-        for k, (name, allocator) in enumerate(result.allocators.items())
-    ]
+def _lines(result: RunResult) -> list[tuple[str, dict[str, Any], dict[str, Any], AllocatorResult]]:
+    """(name, line, marker, result) of each allocator."""
+    each = zip(result.allocators.items(), cycle(styles()), strict=False)
+    return [(name, line, marker, allocator) for (name, allocator), (line, marker) in each]

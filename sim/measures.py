@@ -37,10 +37,11 @@ class Measures:
     `refused` found no room, `rejected` could never have been held, `dropped` were ended to make room.
 
     `means` is one interval, warm-up to last arrival; `steady` the last half of the time, over which `steady_sequences`
-    is the mean number that were placed at once; `series` equal intervals over all of it. `served_tokens`,
-    `refused_tokens`: final lengths of all that were not rejected, and of the refused. `occupied_at_refusal`: a share of
-    the pool for each refusal. `refused_by_length` and `offered_by_length`: requests whose total length lies between two
-    of `length_edges`.
+    is the mean number that were placed at once; `series` equal intervals over all of it; `unusable_series`: what
+    refusals in each found free and could not use, in the mean, as AtRefusal's. `served_tokens`, `refused_tokens`: final
+    lengths of all that were not rejected, and of the refused. `occupied_at_refusal`: a share of the pool for each
+    refusal. `refused_by_length` and `offered_by_length`: requests whose total length lies between two of
+    `length_edges`.
     """
 
     requests: int
@@ -54,6 +55,7 @@ class Measures:
     steady: Occupancy
     steady_sequences: float
     series: Occupancy
+    unusable_series: Floats
     at_refusal: AtRefusal | None
     occupied_at_refusal: Floats
     offered_by_length: Ints
@@ -108,6 +110,8 @@ def measure(
     steady_s = max(begin_s, end_s / 2), end_s
     refusals = log.refusals[counted[log.refusals["request"]]]
     edges, total = length_edges(max_model_len), trace.total_tokens
+    interval_edges_s = np.linspace(0, end_s, SERIES_INTERVALS + 1)
+    series = over(interval_edges_s)
     return Measures(
         requests=len(outcome),
         admitted=int(np.sum(outcome == ADMITTED)),
@@ -119,13 +123,26 @@ def measure(
         means=over(np.array([begin_s, end_s])),
         steady=over(np.array(steady_s)),
         steady_sequences=_at_once(trace, log, *steady_s),
-        series=over(np.linspace(0, end_s, SERIES_INTERVALS + 1)),
+        series=series,
+        unusable_series=_unusable_series(trace.arrival_s, log.refusals, capacity, interval_edges_s, series.free),
         at_refusal=_at_refusal(refusals, capacity),
         occupied_at_refusal=1 - refusals["free"] / capacity,
         offered_by_length=np.histogram(total[counted & (log.outcome != REJECTED)], edges)[0],
         refused_by_length=np.histogram(total[refusals["request"]], edges)[0],
         moved_tokens=log.moved_tokens,
     )
+
+
+def _unusable_series(arrival_s: Floats, refusals: np.ndarray, capacity: int, edges_s: Floats, free: Floats) -> Floats:
+    """By interval, the mean over its refusals of what each could not use; 0 without refusals, at most what was free in
+    the mean of the interval."""
+    interval = np.searchsorted(edges_s, arrival_s[refusals["request"]], side="left") - 1
+    interval = np.clip(interval, 0, len(free) - 1)  # an arrival at 0 lies in the first
+    unusable = np.where(refusals["free"] >= refusals["asked"], refusals["free"], 0) / capacity
+    sums = np.bincount(interval, unusable, len(free))
+    counts = np.bincount(interval, minlength=len(free))
+    means: Floats = np.minimum(sums / np.maximum(counts, 1), np.maximum(free, 0))
+    return means
 
 
 def _at_once(trace: Trace, log: PlacementLog, begin_s: float, end_s: float) -> float:

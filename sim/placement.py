@@ -64,8 +64,7 @@ def place_all(
     pool as it goes (AssertionError). `on_progress` is told of each PROGRESS_STEP arrivals. A request longer than the
     allocator could ever hold is rejected.
     """
-    run = (_GrowingRun if growth == "token" else _Run)(trace, residence_s, allocator, on_progress)
-    run.start()
+    run = prepared(trace, residence_s, allocator, growth, on_progress)
     if check:
         account = AccountCheck(allocator, run.final, run.tokens_now)
         while run.env.peek() < float("inf"):
@@ -74,6 +73,19 @@ def place_all(
     else:
         run.env.run()
     return run.log()
+
+
+def prepared(
+    trace: Trace,
+    residence_s: Floats,
+    allocator: AnyAllocator,
+    growth: Growth = "final",
+    on_progress: OnProgress | None = None,
+) -> _Run:
+    """An experiment with its first arrival scheduled, to be stepped by its clock, `env`; else as `place_all`."""
+    run = (_GrowingRun if growth == "token" else _Run)(trace, residence_s, allocator, on_progress)
+    run.start()
+    return run
 
 
 class _Happening(simpy.Event):

@@ -18,12 +18,13 @@ from markupsafe import Markup
 from pagesim.sim.allocators import described
 from pagesim.sim.figures import styled
 from pagesim.sim.files import write_text
+from pagesim.sim.poolmap.page import PoolMap, fragment
 from pagesim.sim.result import RunResult
 from pagesim.sim.serving.result import ServingResult
 from pagesim.sim.setting import setting
 from pagesim.sim.shown import Shown
 
-TEMPLATE = "report.html"
+TEMPLATE, STYLE, SCRIPT = "report.html", "report.css", "report.js"
 NAMES_IN_TITLE = 4
 
 
@@ -37,11 +38,16 @@ class Panel:
 
 
 def write_report(
-    result: RunResult | ServingResult, shown: Shown, panels: Sequence[Panel], path: Path, command: str
+    result: RunResult | ServingResult,
+    shown: Shown,
+    panels: Sequence[Panel],
+    path: Path,
+    command: str,
+    pool_map: PoolMap | None = None,
 ) -> None:
     """Write the page. `command` is shown as the way to make it again. Raises UsageError if it cannot be written."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    template = environment.from_string(files("pagesim.sim").joinpath(TEMPLATE).read_text(encoding="utf-8"))
+    template = environment.from_string(packaged(TEMPLATE))
     page = template.render(
         title=f"{_named(list(result.allocators))} under {_load(result.config)}",
         shown=shown,
@@ -52,9 +58,18 @@ def write_report(
         command=command,
         sha256=result.trace.sha256,
         versions=result.versions,
+        seed=result.config["seed"] if result.config["trace"] is None else "none: a trace",
+        style=Markup(packaged(STYLE)),
+        script=Markup(packaged(SCRIPT)),
+        map="" if pool_map is None else fragment(pool_map),
         plotly_js=Markup(plotly.offline.get_plotlyjs()),
     )
     write_text(path, page)
+
+
+def packaged(name: str) -> str:
+    """The text of a file beside this one."""
+    return files("pagesim.sim").joinpath(name).read_text(encoding="utf-8")
 
 
 def _named(names: list[str]) -> str:

@@ -16,7 +16,6 @@ from pagesim.sim.allocators import in_order
 from pagesim.sim.config import RunConfig
 from pagesim.sim.facts import PoolFacts, TraceFacts, pool_facts, versions
 from pagesim.sim.measures import AtRefusal, Measures, length_edges
-from pagesim.sim.occupancy import Occupancy
 from pagesim.sim.run import Runs
 from pagesim.sim.saved import SavedResult
 from pagesim.sim.stats import Interval, interval, share
@@ -37,13 +36,18 @@ class LengthBin:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Means over equal intervals of the whole time, as shares of the pool, averaged over replications."""
+    """Means over equal intervals of the whole time, as shares of the pool, averaged over replications.
+
+    `unusable` is part of free: what those refused in the interval could not use though it was enough in total, in the
+    mean over them; 0 where nobody was refused.
+    """
 
     end_s: list[float]
     used: list[float]
     reserved: list[float]
     internal: list[float]
     free: list[float]
+    unusable: list[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,7 @@ def _allocator(runs: list[Measures], max_model_len: int) -> AllocatorResult:
             "dropped_share": [run.dropped_share for run in runs],
             "steady_sequences": [run.steady_sequences for run in runs],
         },
-        series=_series([run.series for run in runs]),
+        series=_series(runs),
         occupied_at_refusal=_percentiles(np.concatenate([run.occupied_at_refusal for run in runs])),
     )
 
@@ -164,6 +168,7 @@ def _bins(runs: Sequence[Measures], max_model_len: int) -> list[LengthBin]:
     return [LengthBin(low, high, requests, no) for low, high, requests, no in rows if requests]
 
 
-def _series(each: Sequence[Occupancy]) -> Series:
-    mean = {part: np.mean([getattr(series, part) for series in each], axis=0).tolist() for part in PARTS}
-    return Series(np.mean([series.edges_s[1:] for series in each], axis=0).tolist(), **mean)
+def _series(runs: Sequence[Measures]) -> Series:
+    mean = {part: np.mean([getattr(run.series, part) for run in runs], axis=0).tolist() for part in PARTS}
+    unusable = np.mean([run.unusable_series for run in runs], axis=0).tolist()
+    return Series(np.mean([run.series.edges_s[1:] for run in runs], axis=0).tolist(), **mean, unusable=unusable)

@@ -10,9 +10,11 @@ from pagesim.sim.config import RunConfig
 from pagesim.sim.facts import TraceFacts, replication_facts, trace_facts
 from pagesim.sim.measures import Measures, measure
 from pagesim.sim.offered import residence_of
-from pagesim.sim.placement import place_all
+from pagesim.sim.placement import PlacementLog, place_all
 from pagesim.sim.source import source
 from pagesim.sim.trace import Trace
+
+OnPlaced = Callable[[str, PlacementLog], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,13 +26,17 @@ class Runs:
 
 
 def run(
-    config: RunConfig, trace: Trace | None = None, check: bool = False, on_progress: Callable[[int], None] | None = None
+    config: RunConfig,
+    trace: Trace | None = None,
+    check: bool = False,
+    on_progress: Callable[[int], None] | None = None,
+    on_log: OnPlaced | None = None,
 ) -> Runs:
     """Put every allocator of `config` through the same traces.
 
     `trace` is what was read from `config.trace`. `check` asserts the account of the pool as it goes. `on_progress` is
-    told how many requests have been put through one allocator since the last call. Raises UsageError; what an
-    allocator raises passes through, with a note that names it.
+    told how many requests have been put through one allocator since the last call. `on_log` gets every log, with the
+    name of the allocator. Raises UsageError; what an allocator raises passes through, with a note that names it.
     """
     found = source(config, trace)
     pool = Pool(config.pool.tokens, config.max_model_len, config.pool.block_size)
@@ -48,6 +54,8 @@ def run(
             except Exception as error:  # someone's own allocator, or a broken invariant: its author needs the traceback
                 error.add_note(f"raised by allocator '{name}' in replication {len(measures[name]) + 1}")
                 raise
+            if on_log is not None:
+                on_log(name, log)
             measures[name].append(
                 measure(drawn, residence_s, log, pool.capacity_tokens, pool.max_model_len, config.growth, config.warmup)
             )

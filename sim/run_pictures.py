@@ -18,7 +18,8 @@ def run_pictures(result: RunResult) -> list[Picture]:
             "account",
             "Where the pool's memory was",
             "Every slot of the pool over time" + (", the mean of all replications" if many else "") + ": used, "
-            "reserved, internal and free add up.",
+            "reserved, internal and free add up. What lay free when requests were refused, and was enough in total, "
+            "has a colour of its own: external waste.",
             partial(figures.account_over_time, result),
         ),
         Picture(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pagesim.sim.headline import headline
 from pagesim.sim.result import AllocatorResult, RunResult
 from pagesim.sim.setting import percent
 from pagesim.sim.shown import Shown
@@ -50,4 +51,4 @@ def rows(result: RunResult) -> list[list[str]]:
 
 def shown(result: RunResult) -> Shown:
     """All that is said of a run in which nothing waits."""
-    return Shown(warning(result), rows(result), sentences(result), readings(result), legend(result))
+    return Shown(headline(result), warning(result), rows(result), sentences(result), readings(result), legend(result))

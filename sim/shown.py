@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """`warning`: what a reader must know first. `rows`: a label, then a cell for each allocator. `sentences`: what it
-    shows, in words. `readings`: how a word of the table is to be read. `legend`: what its words and signs mean.
+    """`headline`: the run in a sentence. `warning`: what a reader must know first. `rows`: a label, then a cell for
+    each allocator. `sentences`: what it shows, in words. `readings`: how a word of the table is to be read. `legend`:
+    what its words and signs mean.
     """
 
+    headline: str
     warning: str | None
     rows: Sequence[Sequence[str]]
     sentences: Sequence[str]

@@ -33,7 +33,9 @@ def serving_pictures(result: ServingResult) -> list[Picture]:
         Picture(
             "account",
             "Where the pool's memory was",
-            f"Every slot of the pool over time{many}: used, reserved, internal and free add up.",
+            f"Every slot of the pool over time{many}: used, reserved, internal and free add up. What was free and in "
+            "total enough for the head of the queue, which could not be placed, has a colour of its own: external "
+            "waste.",
             partial(account_over_time, result),
         ),
         Picture(
@@ -47,8 +49,8 @@ def serving_pictures(result: ServingResult) -> list[Picture]:
         Picture(
             "preemptions",
             "Preemptions",
-            "Requests that were put back because the pool ran dry, and computed again. An allocator that takes all "
-            "room beforehand never does that.",
+            "In each interval of the time (the axis tells how long one is), requests that were put back because the "
+            "pool ran dry, and computed again. An allocator that takes all room beforehand never does that.",
             partial(plots.preemptions_over_time, result),
             None if preempted else "nobody was preempted",
         ),

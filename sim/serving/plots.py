@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+from typing import Any
+
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from pagesim.sim.figures import DASHES, LINES, PLOT_HEIGHT, laid_out
-from pagesim.sim.serving.result import ServingResult
+from pagesim.sim.figures import PLOT_HEIGHT, laid_out, round_numbers, styles, ticks
+from pagesim.sim.serving.result import AllocatorResult, ServingResult
 
 LATENCIES = {"ttft_s": "time to the first token", "tpot_s": "time per further token", "e2e_s": "time in all"}
 
@@ -17,11 +20,11 @@ def queue_over_time(result: ServingResult) -> go.Figure:
         rows=2, cols=1, shared_xaxes=True, subplot_titles=["running", "waiting"], vertical_spacing=0.12
     )
     for row, what in enumerate(("running", "waiting"), start=1):
-        for k, (name, allocator) in enumerate(result.allocators.items()):
+        for name, line, allocator in _lines(result):
             series = allocator.series
             figure.add_scatter(
                 x=series.end_s, y=getattr(series, what), name=name, legendgroup=name, showlegend=row == 1, mode="lines",
-                line={"color": LINES[k % len(LINES)], "dash": DASHES[k % len(DASHES)]}, row=row, col=1,
+                line=line, row=row, col=1,
                 hovertemplate=f"%{{y:,.1f}} {what} at %{{x:.2f}} s<extra>{name}</extra>",
             )  # fmt: skip
     figure.update_yaxes(title_text="requests", rangemode="tozero")
@@ -32,29 +35,37 @@ def queue_over_time(result: ServingResult) -> go.Figure:
 def preemptions_over_time(result: ServingResult) -> go.Figure:
     """Preemptions in each interval, and whose."""
     figure = go.Figure()
-    for k, (name, allocator) in enumerate(result.allocators.items()):
+    length_s = next(iter(result.allocators.values())).series.end_s[0]
+    for name, line, allocator in _lines(result):
         if allocator.preemptions:
             figure.add_scatter(
                 x=allocator.series.end_s, y=allocator.series.preemptions, name=name, mode="lines",
-                line={"color": LINES[k % len(LINES)], "dash": DASHES[k % len(DASHES)], "shape": "vh"},
+                line=line | {"shape": "vh"},
                 hovertemplate=f"%{{y:,.1f}} preemptions up to %{{x:.2f}} s<extra>{name}</extra>",
             )  # fmt: skip
     figure.update_xaxes(title_text="time, s")
-    figure.update_yaxes(title_text="preemptions an interval", rangemode="tozero")
+    figure.update_yaxes(title_text=f"preemptions in {length_s:.3g} s", rangemode="tozero")
     return laid_out(figure, PLOT_HEIGHT, len(result.allocators))
 
 
 def latency(result: ServingResult, which: str) -> go.Figure:
     """The share of requests that had to wait no longer than that; `which` of LATENCIES."""
     figure = go.Figure()
-    for k, (name, allocator) in enumerate(result.allocators.items()):
+    seen: list[float] = []
+    for name, line, allocator in _lines(result):
         values = allocator.percentiles[which]
+        seen += values
         if values:
             figure.add_scatter(
-                x=values, y=[percent / 100 for percent in range(101)], name=name, mode="lines",
-                line={"color": LINES[k % len(LINES)], "dash": DASHES[k % len(DASHES)]},
+                x=values, y=[percent / 100 for percent in range(101)], name=name, mode="lines", line=line,
                 hovertemplate=f"%{{y:.0%}} within %{{x:.3g}} s<extra>{name}</extra>",
             )  # fmt: skip
-    figure.update_xaxes(title_text=f"{LATENCIES[which]}, s", type="log")
+    figure.update_xaxes(title_text=f"{LATENCIES[which]}, s", type="log", **ticks(round_numbers(seen)))
     figure.update_yaxes(title_text="share of requests", tickformat=".0%", range=[0, 1.03])
     return laid_out(figure, PLOT_HEIGHT, len(result.allocators))
+
+
+def _lines(result: ServingResult) -> list[tuple[str, dict[str, Any], AllocatorResult]]:
+    """(name, line, result) of each allocator."""
+    each = zip(result.allocators.items(), cycle(styles()), strict=False)
+    return [(name, line, allocator) for (name, allocator), (line, _) in each]

@@ -56,8 +56,8 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Means over equal intervals of the whole time, averaged over replications: shares of the pool, requests running
-    and waiting, and the number of preemptions.
+    """Means over equal intervals of the whole time, averaged over replications: shares of the pool (`unusable` is part
+    of free), requests running and waiting, and the number of preemptions.
     """
 
     end_s: list[float]
@@ -65,6 +65,7 @@ class Series:
     reserved: list[float]
     internal: list[float]
     free: list[float]
+    unusable: list[float]
     running: list[float]
     waiting: list[float]
     preemptions: list[float]
@@ -236,7 +237,7 @@ def _series(runs: Sequence[Served]) -> Series:
         means: list[float] = np.mean(columns, axis=0).tolist()
         return means
 
-    names = ("used", "reserved", "internal", "free", "running", "waiting")
+    names = ("used", "reserved", "internal", "free", "unusable", "running", "waiting")
     return Series(
         mean([run.series.edges_s[1:] for run in runs]),
         **{name: mean([getattr(run.series, name) for run in runs]) for name in names},

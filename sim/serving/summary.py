@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pagesim.sim.headline import MOST_NAMES, in_words
 from pagesim.sim.serving.result import AllocatorResult, ServingResult
 from pagesim.sim.serving.run_table import legend, rows, seconds
 from pagesim.sim.setting import counted, percent
@@ -18,7 +19,25 @@ LIMIT = {
 
 def shown(result: ServingResult) -> Shown:
     """All that is said of a run in which requests wait."""
-    return Shown(warning(result), rows(result), sentences(result), None, legend(result))
+    return Shown(headline(result), warning(result), rows(result), sentences(result), None, legend(result))
+
+
+def headline(result: ServingResult) -> str:
+    """The wait for the first token, and what it was for: a clause for each allocator, the first MOST_NAMES of them."""
+    clauses = [_clause(name, allocator) for name, allocator in list(result.allocators.items())[:MOST_NAMES]]
+    left_out = len(result.allocators) - len(clauses)
+    return "; ".join(clauses) + (f"; {left_out} more are below." if left_out else ".")
+
+
+def _clause(name: str, a: AllocatorResult) -> str:
+    if a.ttft_s.p50 is None:
+        return f"{name} served nothing"
+    empty = a.reserved.mean + a.internal.mean
+    owned = f" while {in_words(empty)} of the pool was owned and empty" if empty >= WORTH_SAYING else ""
+    back = f", and put requests back {counted(a.preemptions, 'time')}" if a.preemptions else ""
+    return (
+        f"{name}: half of the requests waited {seconds(a.ttft_s.p50.mean)} or more for their first token{owned}{back}"
+    )
 
 
 def sentences(result: ServingResult) -> list[str]:

@@ -91,7 +91,8 @@ def test_table_sentences_and_report(pagesim: Any) -> None:
     assert max(map(len, outcome.out.splitlines())) <= 80
     page = Path("pagesim-run.html").read_text()
     assert "reservation refused" in page
-    assert page.count("Plotly.newPlot(") == 4
+    assert page.count('<script type="application/json" class="figure"') == 4
+    assert "while three quarters" in page or "of the memory it had given out" in page
     assert not re.search(r'<(script|link|img)[^>]+(src|href)="(?!data:)', page), (
         "the page asks the network for something"
     )
@@ -288,3 +289,28 @@ def test_a_truncated_gz_is_one_line(pagesim: Any) -> None:
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err.startswith("error: cut.jsonl.gz")
     assert outcome.err.count("\n") == 1
+
+
+def test_the_map_of_the_pool_is_in_the_report_as_long_as_is_asked(pagesim: Any) -> None:
+    small = ("run", "--load", "2", "--requests", "60", "--runs", "1", "--num-blocks", "80", "--max-model-len", "256")
+    assert pagesim(*small, "--html", "whole.html").status == 0
+    page = Path("whole.html").read_text()
+    assert 'id="map-data"' in page and "at which anything happened" in page
+    assert pagesim(*small, "--html", "part.html", "--map-from", "0.5", "--map-frames", "9").status == 0
+    assert re.search(r">9 moments, from 0\.\d+ s to .* as --map-from asks", Path("part.html").read_text())
+    assert pagesim(*small, "--html", "none.html", "--map-frames", "0").status == 0
+    assert 'id="map-data"' not in Path("none.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--map-frames", "-1"), "--map-frames -1; accepted: 0 to 20000"),
+        (("--map-from", "-1"), "--map-from -1; accepted: 0 or more seconds"),
+        (("--map-frames", "5", "--no-html"), "--map-frames is of the report, which is not written; accepted: --html"),
+        (("--map-from", "5", "--json"), "--map-from is of the report, which is not written; accepted: --html"),
+    ],
+)
+def test_a_mistake_about_the_map_is_one_line(pagesim: Any, words: tuple[str, ...], message: str) -> None:
+    outcome = pagesim(*SHORT, *words)
+    assert outcome.status == 2 and message in outcome.err and outcome.err.count("\n") == 1

@@ -95,3 +95,16 @@ def test_a_bad_scenario_is_one_line(pagesim: Any, options: tuple[str, ...], said
     assert outcome.err.startswith("error: ")
     assert outcome.err.count("\n") == 1
     assert said in outcome.err
+
+
+def test_a_scenario_has_a_page_with_its_figures_and_its_pool(pagesim: Any) -> None:
+    Path("two.json").write_text(json.dumps(OURS))
+    outcome = pagesim("run", "--scenario", "two.json", "--html", "two.html")
+    assert outcome.status == 0 and outcome.out.rstrip().endswith("report: two.html")
+    page = Path("two.html").read_text()
+    assert "what came out agrees with it" in page and 'id="map-data"' in page
+    outcome = pagesim("run", "--scenario", "shared-prefix", "--html", "shared.html")
+    page = Path("shared.html").read_text()
+    assert outcome.status == 0 and "depends on an unknown length" in page and "first run of 4: cache on" in page
+    refused = pagesim("run", "--scenario", "two.json", "--html", "two.json")
+    assert refused.status == 2 and "named twice" in refused.err

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("sim", "engine", "kernels", "validate")
-DATA = (".json", ".html", ".toml")
+DATA = (".json", ".html", ".css", ".js", ".toml")
 
 
 @pytest.fixture(scope="module")

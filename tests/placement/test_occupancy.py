@@ -134,6 +134,19 @@ def test_what_refusals_found_by_hand() -> None:
     assert len(figures.occupied_at_refusal) == 2 and figures.refused_share == 0.5
 
 
+def test_the_series_of_external_waste_is_what_the_refused_of_each_interval_found() -> None:
+    """Three of two slots each fill the pool, and the outer ones go: 4 free in two pieces, 3 asked, and then 5."""
+    outputs = np.array([1, 1, 1, 2, 4, 1])
+    trace = Trace(np.array([0.0, 0.0, 0.0, 1.0, 1.5, 2.0]), np.ones(6, np.int64), outputs)
+    residence = np.array([0.5, 9.0, 0.5, 9.0, 9.0, 9.0])
+    log = place_all(trace, residence, allocator_class("exact-fit")(Pool(6, 5, 1)), check=True)
+    assert log.refusals.tolist() == [(3, 3, 4, 2), (4, 5, 4, 2)]
+    figures = measure(trace, residence, log, 6, 5, "final", 0.0)
+    wanted = np.zeros(SERIES_INTERVALS)
+    wanted[SERIES_INTERVALS // 2 - 1] = 4 / 6  # the interval that ends at 1 s; at 1.5 s too little was free in total
+    assert np.abs(figures.unusable_series - wanted).max() <= TOLERANCE
+
+
 def test_sequences_at_once_by_hand() -> None:
     """Arrivals at 0, 2, 4, 8 s in a pool of three, each for 4 s: over [4, 8], that of 2 s for 2 s, that of 4 for 4."""
     trace = Trace(np.array([0.0, 2.0, 4.0, 8.0]), np.full(4, 5), np.full(4, 5))

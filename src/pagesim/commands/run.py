@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import typer
 
 from pagesim.commands import reading
@@ -12,6 +15,9 @@ from pagesim.commands.run_out import Outputs, carry_out
 from pagesim.commands.scenario import run_scenario
 from pagesim.sim.config import RunConfig, WorkloadConfig
 from pagesim.sim.errors import UsageError
+
+if TYPE_CHECKING:
+    from pagesim.sim.poolmap.record import MapOptions
 
 DEFAULT = RunConfig()
 DRAWN = WorkloadConfig()
@@ -79,13 +85,15 @@ def run(
     as_json: o.AsJson = False,
     html: o.Html = None,
     no_html: o.NoHtml = False,
+    map_frames: o.MapFrames = None,
+    map_from: o.MapFrom = None,
     out: o.Out = None,
 ) -> None:
     """Put several allocators through the same trace and say what each one wastes and refuses."""
     said = locals()
     if scenario is not None:
-        refuse_beside_scenario(context, {"steps": "--steps", "as_json": "--json"})
-        run_scenario(scenario, steps, as_json)
+        refuse_beside_scenario(context, {"steps": "--steps", "html": "--html", "as_json": "--json"})
+        run_scenario(scenario, steps, html, as_json)
         return
     config = run_config(said)
     report = html or (None if as_json else o.REPORT)
@@ -93,7 +101,21 @@ def run(
         raise UsageError("--html and --no-html given; accepted: one of the two")
     if steps is not None and (len(config.allocators) > 1 or config.num_runs > 1):
         raise UsageError("--steps is the log of one allocator in one run; accepted: with --allocator NAME and --runs 1")
-    carry_out(config, trace, check, Outputs(as_json, None if no_html else report, out, steps))
+    outputs = Outputs(
+        as_json, None if no_html else report, out, steps, _map_options(map_frames, map_from, report, no_html)
+    )
+    carry_out(config, trace, check, outputs)
+
+
+def _map_options(frames: int | None, from_s: float | None, report: Path | None, no_html: bool) -> MapOptions:
+    from pagesim.sim.poolmap.record import MapOptions
+
+    said = {"frames": frames, "from_s": from_s}
+    if (report is None or no_html) and (named := [name for name, value in said.items() if value is not None]):
+        raise UsageError(
+            f"--map-{named[0].removesuffix('_s')} is of the report, which is not written; accepted: --html"
+        )
+    return MapOptions(**{name: value for name, value in said.items() if value is not None})  # type: ignore[arg-type]
 
 
 def refuse_beside_scenario(context: typer.Context, accepted: dict[str, str]) -> None:

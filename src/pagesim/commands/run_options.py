@@ -120,7 +120,19 @@ Check = Annotated[bool, option("--check", help="Assert the account of the pool a
 AsJson = Annotated[bool, option("--json", help="Print JSON, schema pagesim.run/1.")]
 Html = Annotated[
     Path | None,
-    option("--html", metavar="FILE", help=f"Where the report goes. [default: {REPORT}; with --json, nowhere]"),
+    option(
+        "--html", metavar="FILE", help=f"Where the report goes. [default: {REPORT}; with --json or --scenario, nowhere]"
+    ),
 ]
 NoHtml = Annotated[bool, option("--no-html", help="Write no report.")]
+MapFrames = Annotated[
+    int | None,
+    option("--map-frames", help="Moments of the pool that the report can play, 0 for none. [default: 1000]"),
+]
+MapFrom = Annotated[
+    float | None,
+    option(
+        "--map-from", metavar="SECONDS", help="Where they begin. [default: around the first refusal, or preemption]"
+    ),
+]
 Out = Annotated[Path | None, option("--out", metavar="FOLDER", help="Save the result there, as run.json.")]

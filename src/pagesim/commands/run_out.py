@@ -13,6 +13,8 @@ from pagesim.commands import reading
 from pagesim.sim.config import RunConfig
 
 if TYPE_CHECKING:
+    from pagesim.sim.poolmap.page import PoolMap
+    from pagesim.sim.poolmap.record import FirstLogs, MapOptions
     from pagesim.sim.result import RunResult
     from pagesim.sim.serving.log import ServingLog
     from pagesim.sim.serving.result import ServingResult
@@ -31,6 +33,7 @@ class Outputs:
     report: Path | None
     out: Path | None
     steps: Path | None
+    pool_map: MapOptions
 
     def check(self, trace: Path | None) -> None:
         """Raise UsageError if a file cannot be written, or one would take the place of another or of the trace: before
@@ -48,41 +51,62 @@ class Outputs:
 def carry_out(config: RunConfig, path: Path | None, check: bool, outputs: Outputs) -> None:
     """Run, print, write. `path` is of the trace. Raises UsageError and TraceError."""
     from pagesim.sim.console import progress
+    from pagesim.sim.poolmap.record import FirstLogs
     from pagesim.sim.run import expected_requests
 
     outputs.check(path)
     trace: Trace | None = None if path is None else reading.read_with_progress(path, config.reading)[0]
     total = expected_requests(config, trace)
+    logs = FirstLogs()
     with progress("requests placed" if config.queue is None else "requests served", total) as advance:
         if config.queue is None:
-            result: RunResult | ServingResult = _place(config, trace, check, advance)
+            result: RunResult | ServingResult = _place(config, trace, check, advance, logs)
         else:
-            result = _serve(config, trace, check, advance, outputs.steps)
-    _hand_out(result, outputs)
+            result = _serve(config, trace, check, advance, outputs.steps, logs)
+    _hand_out(result, outputs, _recorder(config, trace, logs, outputs))
 
 
-def _place(config: RunConfig, trace: Trace | None, check: bool, advance: Callable[[int], None]) -> RunResult:
+def _recorder(
+    config: RunConfig, trace: Trace | None, logs: FirstLogs, outputs: Outputs
+) -> Callable[[], PoolMap] | None:
+    """What records the pool for the report; None if nobody asks for that."""
+    from pagesim.sim.poolmap.record import record
+
+    if outputs.report is None or not outputs.pool_map.frames:
+        return None
+    return lambda: record(config, trace, logs, outputs.pool_map)
+
+
+def _place(
+    config: RunConfig, trace: Trace | None, check: bool, advance: Callable[[int], None], logs: FirstLogs
+) -> RunResult:
     from pagesim.sim.result import RunResult
     from pagesim.sim.run import run
 
-    return RunResult.of(config, run(config, trace, check, advance))
+    return RunResult.of(config, run(config, trace, check, advance, logs.keep_placed))
 
 
 def _serve(
-    config: RunConfig, trace: Trace | None, check: bool, advance: Callable[[int], None], path: Path | None
+    config: RunConfig,
+    trace: Trace | None,
+    check: bool,
+    advance: Callable[[int], None],
+    path: Path | None,
+    logs: FirstLogs,
 ) -> ServingResult:
     from pagesim.sim.serving.result import ServingResult
     from pagesim.sim.serving.run import serve_all
     from pagesim.sim.serving.steps import steps, write_steps
 
-    def write(name: str, log: ServingLog) -> None:
+    def keep(name: str, log: ServingLog) -> None:
+        logs.keep_served(name, log)
         if path is not None:
             write_steps(path, steps(log))
 
-    return ServingResult.of(config, serve_all(config, trace, check, advance, write))
+    return ServingResult.of(config, serve_all(config, trace, check, advance, keep))
 
 
-def _hand_out(result: RunResult | ServingResult, outputs: Outputs) -> None:
+def _hand_out(result: RunResult | ServingResult, outputs: Outputs, recorder: Callable[[], PoolMap] | None) -> None:
     from pagesim.sim.jsontext import dumps
 
     shown = _shown(result)
@@ -90,7 +114,7 @@ def _hand_out(result: RunResult | ServingResult, outputs: Outputs) -> None:
     if outputs.steps is not None:
         written["steps"] = outputs.steps
     if outputs.report is not None:
-        written["report"] = _write_report(result, shown, outputs.report)
+        written["report"] = _write_report(result, shown, outputs.report, recorder)
     if outputs.as_json:
         print(dumps(result.document()))
     else:
@@ -111,11 +135,14 @@ def _shown(result: RunResult | ServingResult) -> Shown:
     return shown_serving(result)
 
 
-def _write_report(result: RunResult | ServingResult, shown: Shown, path: Path) -> Path:
+def _write_report(
+    result: RunResult | ServingResult, shown: Shown, path: Path, recorder: Callable[[], PoolMap] | None
+) -> Path:
     from pagesim.sim.gallery import panels
     from pagesim.sim.report import write_report
 
-    write_report(result, shown, panels(result), path, shlex.join(["pagesim", *sys.argv[1:]]))
+    pool_map = None if recorder is None else recorder()
+    write_report(result, shown, panels(result), path, shlex.join(["pagesim", *sys.argv[1:]]), pool_map)
     return path
 
 
