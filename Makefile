@@ -24,7 +24,7 @@ docs: .venv/dev
 # Pins what an empty environment with every extra gets today.
 lock:
 	rm -rf .venv/lock && $(PYTHON) -m venv .venv/lock
-	.venv/lock/bin/python -m pip install --quiet torch==2.13.0 triton==3.7.1 '.[engine,serve,notebooks,cluster,dev]'
+	.venv/lock/bin/python -m pip install --quiet torch==2.13.0 triton==3.7.1 '.[engine,serve,images,notebooks,cluster,dev]'
 	echo '# Exact versions that the tests pass with; a constraints file for pip. `make lock` writes it anew.' > requirements.lock
 	.venv/lock/bin/python -m pip freeze | grep -v '^pagesim' | sed -e 's/+cpu//' \
 		-e '/^triton==/s/$$/; platform_system == "Linux"/' >> requirements.lock
