@@ -15,7 +15,8 @@ import nbformat
 from build import FOLDER, SOLUTIONS
 from nbclient import NotebookClient
 
-LONGEST_CELL_S = 120
+LONGEST_CELL_S = 600
+STARTUP_S = 300  # a kernel on a busy machine reads its libraries from a busy disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ def execute(book: Any, folder: Path, go_on: bool = False) -> Any:
     """Run every cell in a kernel of its own, in `folder`; `go_on` past errors. Returns the notebook with outputs."""
     os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")  # figures as data, without a copy of plotly.js in each
     run = nbformat.from_dict(book)
-    words: Any = {"timeout": LONGEST_CELL_S, "kernel_name": "python3", "allow_errors": go_on}
+    words: Any = {"timeout": LONGEST_CELL_S, "kernel_name": "python3", "allow_errors": go_on,
+                  "startup_timeout": STARTUP_S}  # fmt: skip
     NotebookClient(run, resources={"metadata": {"path": str(folder)}}, **words).execute()
     return run
 
