@@ -1,6 +1,6 @@
-"""Runs a notebook, and grades one that a student has handed in, as nbgrader does: only what was asked for is taken over.
+"""Runs a notebook, and grades one that a student has handed in, as nbgrader does: only what was asked is taken over.
 
-    python notebooks/grade.py HANDED_IN.ipynb       points of each exercise; the lesson is told by its file name
+python notebooks/grade.py HANDED_IN.ipynb       points of each exercise; the lesson is told by its file name
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from build import FOLDER, SOLUTIONS
 from nbclient import NotebookClient
+
+from build import FOLDER, SOLUTIONS
 
 LONGEST_CELL_S = 600
 STARTUP_S = 300  # a kernel on a busy machine reads its libraries from a busy disk
