@@ -1,6 +1,6 @@
-"""Runs a notebook, and grades one that a student has handed in, as nbgrader does: only what was asked for is taken over.
+"""Runs a notebook, and grades one that a student has handed in, as nbgrader does: nothing but answers is taken over.
 
-    python notebooks/grade.py HANDED_IN.ipynb       points of each exercise; the lesson is told by its file name
+python notebooks/grade.py HANDED_IN.ipynb       points of each exercise; the lesson is told by its file name
 """
 
 from __future__ import annotations
