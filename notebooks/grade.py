@@ -1,4 +1,4 @@
-"""Runs a notebook, and grades one that a student has handed in, as nbgrader does: only what was asked is taken over.
+"""Runs a notebook, and grades one that a student has handed in, as nbgrader does: nothing but answers is taken over.
 
 python notebooks/grade.py HANDED_IN.ipynb       points of each exercise; the lesson is told by its file name
 """
@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbclient import NotebookClient
-
 from build import FOLDER, SOLUTIONS
+from nbclient import NotebookClient
 
 LONGEST_CELL_S = 600
 STARTUP_S = 300  # a kernel on a busy machine reads its libraries from a busy disk

@@ -2,12 +2,14 @@
 
     python notebooks/lite.py [--out FOLDER]
 
-What is compiled (numpy, scipy, msgspec) is not in the site: Pyodide's own builds come from its network when a lesson is opened.
+What is compiled (numpy, scipy, msgspec) is not in the site: Pyodide's own builds come from its network when a lesson
+is opened.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
@@ -20,6 +22,10 @@ ROOT = FOLDER.parent
 CARRIED = ("simpy", "plotly", "ipywidgets", "jupyterlab_widgets")  # wheels without compiled parts
 UNBUILT = shutil.ignore_patterns(".*", "tests", "*.egg-info", "__pycache__", "build", "dist", "site", "notebooks")
 DEFAULT = ROOT / "build" / "lite"
+SETTINGS = {  # the app is exposed to a page's script, so that a test can press its buttons
+    "jupyter-lite-schema-version": 0,
+    "jupyter-config-data": {"appName": "pagesim", "exposeAppInBrowser": True},
+}
 
 
 def lessons() -> list[Path]:
@@ -33,7 +39,19 @@ def wheels(folder: Path) -> list[Path]:
     shutil.copytree(ROOT, source, symlinks=True, ignore=UNBUILT)
     _run("-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(source))
     pins = ["--constraint", str(ROOT / "requirements.lock")]
-    _run("-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", *pins, "--dest", str(folder), *CARRIED)
+    _run(
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        *pins,
+        "--dest",
+        str(folder),
+        *CARRIED,
+    )
     return sorted(folder.glob("*.whl"))
 
 
@@ -47,14 +65,23 @@ def build_site(out: Path) -> None:
             shutil.copy(lesson, contents)
         packed = [word for wheel in wheels(folder) for word in ("--piplite-wheels", str(wheel))]
         shutil.rmtree(out, ignore_errors=True)
-        words = ["--contents", str(contents), "--output-dir", str(out), "--lite-dir", str(folder / "lite"), *packed]
+        words = [
+            "--contents",
+            str(contents),
+            "--output-dir",
+            str(out.resolve()),
+            "--lite-dir",
+            str(folder / "lite"),
+            *packed,
+        ]
         (folder / "lite").mkdir()
-        _run("-m", "jupyter", "lite", "build", *words)
+        (folder / "lite" / "jupyter-lite.json").write_text(json.dumps(SETTINGS))
+        _run("-m", "jupyter", "lite", "build", *words, folder=folder)  # it leaves a database where it runs
 
 
-def _run(*words: str) -> None:
+def _run(*words: str, folder: Path | None = None) -> None:
     """A module of this Python; what it says is shown if it fails."""
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
         sys.exit(f"{done.stdout}{done.stderr}\nerror: {' '.join(words[:4])} failed")
 
@@ -63,7 +90,7 @@ def main() -> None:
     """Build it, and say where it is."""
     parser = argparse.ArgumentParser(description="Build the lessons as a static site that runs in a browser.")
     parser.add_argument("--out", type=Path, default=DEFAULT, help=f"where it goes [default: {DEFAULT.name}]")
-    out = parser.parse_args().out
+    out = parser.parse_args().out.resolve()
     build_site(out)
     print(f"site: {out}; serve it with: python -m http.server --bind 127.0.0.1 --directory {out}")
 

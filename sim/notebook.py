@@ -29,8 +29,9 @@ class Table:
 
     def _repr_html_(self) -> str:
         rows = [["", *self.names], *self.rows]
-        cells = ([CELL.format("left", row[0]), *(CELL.format("right", c) for c in row[1:])] for row in rows)
-        lines = [Markup("").join(each) for each in cells]
+        lines = [
+            Markup("").join([CELL.format("left", row[0]), *(CELL.format("right", c) for c in row[1:])]) for row in rows
+        ]
         body = Markup("").join(Markup("<tr>{}</tr>").format(line) for line in lines)
         said = Markup("").join(Markup("<li>{}</li>").format(sentence) for sentence in self.sentences)
         return str(Markup("<table>{}</table><ul>{}</ul>").format(body, said))

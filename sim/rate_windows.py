@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pagesim.sim.errors import UsageError
-from pagesim.sim.servegen import WINDOW_S, ServeGenWindows
 from pagesim.sim.trace import Floats
 
+if TYPE_CHECKING:  # what reads a file loads pyarrow, which a run of drawn requests does without
+    from pagesim.sim.servegen import ServeGenWindows
+
+WINDOW_S = 600.0
 MAX_PASSES = 10_000
 LEAST_SHAPE = 1e-4  # below it nearly all gaps are zero
 

@@ -20,7 +20,6 @@ from pagesim.sim.trace import Floats
 
 GapKind = Literal["gamma", "weibull"]
 
-WINDOW_S = 600.0
 A_FIGURE = "a finite number, 0 or more"
 COLUMNS = ("t", "rate", "cv", "kind", "a", "b")
 KINDS: dict[str, GapKind | None] = {"Gamma": "gamma", "Weibull": "weibull", "": None}
@@ -28,7 +27,7 @@ KINDS: dict[str, GapKind | None] = {"Gamma": "gamma", "Weibull": "weibull", "": 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServeGenWindows:
-    """One client, window by window; each lasts `WINDOW_S`.
+    """One client, window by window; each lasts `rate_windows.WINDOW_S`.
 
     `t_s`: float64 [windows], start, increasing. `rate_per_s`: float64 [windows], requests a second, >= 0. `cv`: float64
     [windows], coefficient of variation of the gaps, >= 0. `kind`: distribution of the gaps, None only where nothing

@@ -34,7 +34,7 @@ class Piece:
 
 
 def pieces(allocator: AnyAllocator) -> Iterator[Piece]:
-    """Every slot of the pool in one of them, in no order. An owner's tokens fill its slots in the order of these."""
+    """Every slot of the pool in one of them, in no order. Tokens fill their owner's slots in the order of `extents`."""
     for extent in allocator.free_extents():
         yield Piece("free", extent.start, extent.tokens, None)
     for owner, tokens in allocator.tokens.items():

@@ -82,9 +82,7 @@ One reservation is 2,048 tokens in a row, held as long as the request lives.
 """
 
 # %%
-card = capacity_report(
-    PoolOptions(model="qwen2.5-0.5b", num_blocks=58_064), Questions(2048, note_lengths(), card="t4")
-)
+card = capacity_report(PoolOptions(model="qwen2.5-0.5b", num_blocks=58_064), Questions(2048, note_lengths(), card="t4"))
 print(f"a token                      {card['bytes_per_token']:>14,} bytes")
 print(f"a reservation                {card['reservation_bytes']:>14,} bytes = {card['reservation_bytes'] // 2**20} MiB")
 print(f"the card                     {card['bare_card']['total_bytes']:>14,} bytes")
@@ -222,9 +220,7 @@ slider is a limit; the curves say how many sequences of one length the empty poo
 # %%
 def at_limit(max_model_len):
     """The pool of the card under another limit; few requests, since only its size is looked at."""
-    config = RunConfig(
-        load="0.5", max_model_len=max_model_len, num_runs=1, workload=WorkloadConfig(num_requests=200)
-    )
+    config = RunConfig(load="0.5", max_model_len=max_model_len, num_runs=1, workload=WorkloadConfig(num_requests=200))
     return RunResult.of(config, run(config))
 
 

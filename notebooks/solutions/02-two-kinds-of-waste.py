@@ -66,8 +66,11 @@ for owner in (1, 3):
             each.release(owner)
     moments[f"{owner} leaves"] = strips(allocators)
 for name, each in allocators.items():
-    print(f"{name:18} free {each.free_tokens:2}, the most that one request could get {each.largest_free_run:2};",
-          "a request of 12:", arrive(each, 5, 12))
+    print(
+        f"{name:18} free {each.free_tokens:2}, the most that one request could get {each.largest_free_run:2};",
+        "a request of 12:",
+        arrive(each, 5, 12),
+    )
 moments["5 asks for 12"] = strips(allocators)
 
 # %%

@@ -46,7 +46,13 @@ Three sequences arrive, one leaves, one grows into the gap.
 # %%
 paged = Paged(Pool(capacity_tokens=64, max_model_len=64, block_size=4))
 moments = {}
-for what, owner, tokens in (("arrives", 0, 10), ("arrives", 1, 14), ("arrives", 2, 7), ("leaves", 0, 0), ("grows to", 2, 22)):
+for what, owner, tokens in (
+    ("arrives", 0, 10),
+    ("arrives", 1, 14),
+    ("arrives", 2, 7),
+    ("leaves", 0, 0),
+    ("grows to", 2, 22),
+):
     if what == "arrives":
         paged.place(owner, tokens)
     elif what == "leaves":
@@ -128,7 +134,9 @@ for tokens in range(2, 2001):
     before = grown.free_tokens
     grown.grow(0, tokens)
     asked += grown.free_tokens < before
-print(f"growing from 1 to 2,000 tokens took {asked} blocks; the last step alone reads {reads_of_table(2000, 24, 2):,} entries")
+print(
+    f"growing from 1 to 2,000 tokens took {asked} blocks; the last step alone reads {reads_of_table(2000, 24, 2):,} entries"
+)
 assert asked == 124
 
 # %% [markdown]
@@ -201,7 +209,7 @@ def first_token_ms(prompts, salts=None):
 asked_before = [3, 8, 3, 12]
 probes = list(range(15))
 times = first_token_ms(asked_before + probes)[len(asked_before) :]
-print({probe: time for probe, time in zip(probes, times, strict=True)})
+print(dict(zip(probes, times, strict=True)))
 
 # %% [markdown]
 """
@@ -276,7 +284,9 @@ def mean_ms(tenants, is_salted):
 @interact(tenants=(1, 10))
 def shown(tenants=4):
     """With one salt for each tenant, and with none."""
-    print(f"shared by all: {mean_ms(tenants, False):6.1f} ms    a salt for each tenant: {mean_ms(tenants, True):6.1f} ms")
+    print(
+        f"shared by all: {mean_ms(tenants, False):6.1f} ms    a salt for each tenant: {mean_ms(tenants, True):6.1f} ms"
+    )
 
 
 assert mean_ms(8, True) > mean_ms(8, False)

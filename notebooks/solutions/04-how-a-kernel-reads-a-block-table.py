@@ -30,6 +30,7 @@ import os
 os.environ["TRITON_INTERPRET"] = "1"
 
 import numpy as np
+import plotly.graph_objects as go
 import torch
 from ipywidgets import interact
 
@@ -39,6 +40,7 @@ from pagesim.kernels.decode import decode_attention
 from pagesim.kernels.layout import layout_of
 from pagesim.kernels.options import AttentionOptions
 from pagesim.kernels.sequences import Sequences
+from pagesim.sim.frames import framed
 
 # %% [markdown]
 """
@@ -69,12 +71,17 @@ def address(table, i, head, is_value, block_size, kv_heads, head_dim, item_bytes
 assert address([3, 1], 0, 0, False, 16, 2, 64, 2) == 3 * 8192
 assert address([3, 1], 17, 1, False, 16, 2, 64, 2) == 8192 + 256 + 128
 ### BEGIN HIDDEN TESTS
-for shape in (Decode(seq_len_tokens=70), Decode(seq_len_tokens=200, block_size=32, num_kv_heads=4, num_heads=8, item_bytes=4)):
+for shape in (
+    Decode(seq_len_tokens=70),
+    Decode(seq_len_tokens=200, block_size=32, num_kv_heads=4, num_heads=8, item_bytes=4),
+):
     table = shuffled_table(shape, seed=1)
     for i in range(shape.seq_len_tokens):
         for head in range(shape.num_kv_heads):
             for is_value in (False, True):
-                got = address(table, i, head, is_value, shape.block_size, shape.num_kv_heads, shape.head_dim, shape.item_bytes)
+                got = address(
+                    table, i, head, is_value, shape.block_size, shape.num_kv_heads, shape.head_dim, shape.item_bytes
+                )
                 assert got == first_byte(shape, table, i, head, is_value), (i, head, is_value)
 ### END HIDDEN TESTS
 
@@ -216,7 +223,10 @@ def tile_account(tile, queries, head_dim, item_bytes):
 # %% test="4c" points=3
 assert tile_account(16, queries=7, head_dim=64, item_bytes=2) == (64, 4096, 14_336)
 ### BEGIN HIDDEN TESTS
-for shape in (Decode(), Decode(tile_tokens=32, block_size=32, num_heads=32, num_kv_heads=8, head_dim=128, item_bytes=1)):
+for shape in (
+    Decode(),
+    Decode(tile_tokens=32, block_size=32, num_heads=32, num_kv_heads=8, head_dim=128, item_bytes=1),
+):
     first = next(walk(shape, shuffled_table(shape, 0)))
     got = tile_account(shape.tile_tokens, shape.num_heads // shape.num_kv_heads, shape.head_dim, shape.item_bytes)
     assert got == (first.block_number_bytes, first.kv_bytes, first.multiply_adds)
@@ -241,6 +251,25 @@ def shown(seq_len_tokens=2000, block_size=16):
     print(f"reads by position {step.table_reads_by_position:,}, by block {step.table_reads_by_block:,}; "
           f"K and V {step.kv_bytes:,} bytes, table {step.table_bytes:,} bytes")  # fmt: skip
 
+
+# %% [markdown]
+"""
+Where the key of each position lies, in the twin and in pools of blocks of several sizes. The larger the block, the longer the runs.
+"""
+
+
+# %%
+def addresses(block_size):
+    """The byte at which K of each position starts, from the lowest of the sequence on."""
+    shape = Decode(seq_len_tokens=256, block_size=block_size)
+    table, positions = shuffled_table(shape, 1), list(range(shape.seq_len_tokens))
+    figure = go.Figure()
+    figure.add_scatter(x=positions, y=[i * shape.slot_bytes for i in positions], mode="lines", name="contiguous twin")
+    figure.add_scatter(x=positions, y=[first_byte(shape, table, i) for i in positions], mode="markers", name="paged")
+    return figure.update_xaxes(title_text="position").update_yaxes(title_text="byte in the layer's tensor")
+
+
+framed({f"{size}": addresses(size) for size in (16, 32, 64, 128)}, "block size")
 
 # %% [markdown]
 """

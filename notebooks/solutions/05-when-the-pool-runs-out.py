@@ -128,7 +128,9 @@ def as_result(run, load=None):
 
 starved_result = as_result(starved)
 again = starved_result.allocators["paged"]
-print(f"steps are longer by {again.recomputing_s.mean:.1f} s in all, of {again.span_s.mean:.1f} s, for what is computed again;")
+print(
+    f"steps are longer by {again.recomputing_s.mean:.1f} s in all, of {again.span_s.mean:.1f} s, for what is computed again;"
+)
 print(f"{again.running_mean.mean:.0f} run at once in the mean, where the roomy pool runs 200.")
 draw(starved_result, "queue")
 
@@ -312,7 +314,11 @@ assert abs(swap_s(1024, 16, 12_288, found) - recompute_s(1024, step_time)) < 1e-
 ### BEGIN HIDDEN TESTS
 for tokens in (5, 333, 2000):
     found = break_even_bandwidth(tokens, step_time, 16, 12_288)
-    assert swap_s(tokens, 16, 12_288, 1.01 * found) < recompute_s(tokens, step_time) < swap_s(tokens, 16, 12_288, 0.99 * found)
+    assert (
+        swap_s(tokens, 16, 12_288, 1.01 * found)
+        < recompute_s(tokens, step_time)
+        < swap_s(tokens, 16, 12_288, 0.99 * found)
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -321,7 +327,7 @@ So much for one return. The whole run, served both ways:
 """
 
 # %%
-swapping = dict(preempt="swap", bytes_per_token=12_288, host_blocks=20_000)
+swapping = {"preempt": "swap", "bytes_per_token": 12_288, "host_blocks": 20_000}
 for name, changes in {
     "recompute": {},
     "swap, 12 GB/s": {**swapping, "host_bandwidth_bytes_per_s": 12e9},

@@ -192,7 +192,9 @@ def in_turn(documents, num_blocks, evict="lru"):
     count = 3 * documents
     ids = HashIds.of([[k % documents] for k in range(count)])
     trace = Trace(np.arange(count) * 2.0, np.full(count, 2048), np.full(count, 8), ids, 2048)
-    rules = ServingConfig(num_blocks=num_blocks, prefix_caching=True, token_budget=8192, max_model_len=4096, evict=evict)
+    rules = ServingConfig(
+        num_blocks=num_blocks, prefix_caching=True, token_budget=8192, max_model_len=4096, evict=evict
+    )
     totals = Run(trace, rules, step_time).serve().totals()
     return totals["prefix_hits_first"] / totals["prefix_queries_first"]
 
@@ -321,7 +323,9 @@ Turn the sizes: what does the cache save for a prompt and an answer of your choi
 @interact(prompt=(16, 4000, 16), requests=(2, 32))
 def shown(prompt=2407, requests=16):
     """Time with the cache and without."""
-    trace = Trace(np.zeros(requests), np.full(requests, prompt), np.full(requests, 16), HashIds.of([[0]] * requests), prompt)
+    trace = Trace(
+        np.zeros(requests), np.full(requests, prompt), np.full(requests, 16), HashIds.of([[0]] * requests), prompt
+    )
     for caching in (True, False):
         log = Run(trace, replace(on.config, prefix_caching=caching), step_time).serve()
         print(f"cache {'on ' if caching else 'off'} {makespan_s(log):6.2f} s, {tokens_per_s(log):6,.0f} tokens/s")

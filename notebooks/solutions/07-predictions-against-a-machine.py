@@ -213,11 +213,15 @@ with Path("rows.csv").open() as file:
 counts = np.array([int(row["decodes"]) + sum(int(c.split("@")[0]) for c in row["prefills"].split()) for row in rows])
 seconds = np.array([float(row["seconds"]) for row in rows])
 held = np.array([row["held_out"] == "yes" for row in rows])
-print(f"{len(rows)} batches, {held.sum()} of them held out; the longest took {seconds.max() / np.median(seconds):.0f} times the median")
+print(
+    f"{len(rows)} batches, {held.sum()} of them held out; the longest took {seconds.max() / np.median(seconds):.0f} times the median"
+)
 try:
     base, per_token = fit(counts[~held], seconds[~held])
     error = held_out_error(seconds, base + per_token * counts, held)
-    print(f"yours: base {1e3 * base:.2f} ms, {1e6 * per_token:.1f} us a token; held out, off by {error:.0%} in the median")
+    print(
+        f"yours: base {1e3 * base:.2f} ms, {1e6 * per_token:.1f} us a token; held out, off by {error:.0%} in the median"
+    )
 except NotImplementedError:
     print("exercises 7b and 7c first")
 
@@ -264,7 +268,9 @@ others, which took no part in it:
 for row in reference_profile().held_out:
     (published, *_), difference = row.published, row.modelled / row.published[0] - 1
     if row.unit in ("s", "tokens/s") and abs(difference) < 1:
-        print(f"{row.what[:52]:52} {published:10,.4g} {row.modelled:10,.4g} {row.unit:9} {difference:+7.1%}  {row.standing}")
+        print(
+            f"{row.what[:52]:52} {published:10,.4g} {row.modelled:10,.4g} {row.unit:9} {difference:+7.1%}  {row.standing}"
+        )
 
 # %% [markdown]
 """

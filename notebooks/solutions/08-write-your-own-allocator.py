@@ -242,7 +242,9 @@ assert trial.grow(0, 300) and trial.owned(0) == 320, "never more than the longes
 trial.check()
 for seed in range(20):
     draws = random.Random(seed)
-    mine = Doubling(Pool(capacity_tokens=draws.randint(200, 1200), max_model_len=190, block_size=draws.choice([1, 4, 16])))
+    mine = Doubling(
+        Pool(capacity_tokens=draws.randint(200, 1200), max_model_len=190, block_size=draws.choice([1, 4, 16]))
+    )
     alive = {}
     for owner in range(150):
         if alive and draws.random() < 0.4:
