@@ -50,7 +50,7 @@ def generate(
 
         sampling = SamplingParams(temperature, top_k, top_p, None, max_tokens, ignore_eos, n=n, fork=fork)
         with engine_with_steps(config, steps) as engine:
-            print("\n".join(engine.report()[:3]), file=sys.stderr)
+            print("\n".join(engine.report()[:4]), file=sys.stderr)
             shown: str | list[int] = text
             if chat:
                 shown = engine.model.tokenizer.chat([{"role": "user", "content": text}])
