@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jupytext
 import nbformat
 
 FOLDER = Path(__file__).parent
@@ -38,6 +37,8 @@ def sources() -> list[Path]:
 
 def instructors(source: Path) -> Any:
     """The notebook with solutions and all tests."""
+    import jupytext  # whoever only grades or runs does without
+
     book = jupytext.read(source, fmt="py:percent")
     if source.name[:2] in IN_BROWSER:
         first = next(k for k, cell in enumerate(book.cells) if cell.cell_type == "code")
