@@ -31,10 +31,8 @@ def framed(figures: Mapping[str, go.Figure], what: str) -> go.Figure:
         for axis in getattr(figure, f"select_{letter}axes")():
             if axis.range is None:
                 axis.range = _range(each, letter, axis)
-    steps: list[Any] = [
-        {"label": name, "method": "animate", "args": [[name], {"mode": "immediate", "frame": {"duration": 0}}]}
-        for name in figures
-    ]
+    at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
+    steps: list[Any] = [{"label": name, "method": "animate", "args": [[name], at_once]} for name in figures]
     foot = figure.layout.margin.b or 80
     figure.update_layout(
         sliders=[{"steps": steps, "currentvalue": {"prefix": f"{what}: "}, "y": 0, "pad": {"t": foot - 10}}],
