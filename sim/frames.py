@@ -18,15 +18,21 @@ NEAR = 0.2  # of the greatest number: an axis whose least is nearer to 0 than th
 def framed(figures: Mapping[str, go.Figure], what: str) -> go.Figure:
     """One figure with a stop for each of `figures`, called by its key; `what` says what the keys are.
 
-    Axes that have no range of their own get one that holds all of the figures, so that they can be compared. Raises
-    UsageError unless there is a figure, and all have as many curves, of the same kinds.
+    A curve is told by its name and its axes, and may be missing in some. Axes that have no range of their own get one
+    that holds all of the figures, so that they can be compared. Raises UsageError unless there is a figure, and one of
+    them has the curves of all.
     """
-    kinds = {tuple(trace.type for trace in figure.data) for figure in figures.values()}
-    if len(kinds) != 1:
-        raise UsageError(f"{len(figures)} figures of {len(kinds)} shapes; accepted: one or more, of one shape")
     each = list(figures.values())
-    figure = go.Figure(each[0])
-    figure.frames = [go.Frame(data=one.data, name=name) for name, one in figures.items()]
+    fullest = max(each, key=lambda one: len(one.data), default=go.Figure())
+    curves = {_key(trace): trace for trace in fullest.data}
+    strange = [trace.name for one in each for trace in one.data if _key(trace) not in curves]
+    if not figures or strange:
+        found = f"'{strange[0]}' is not in the fullest of them" if strange else "none"
+        raise UsageError(f"figures to be frames: {found}; accepted: one or more, one of which has the curves of all")
+    figure = go.Figure(fullest)
+    figure.frames = [go.Frame(data=_filled(one, curves), name=name) for name, one in figures.items()]
+    for trace, first in zip(figure.data, figure.frames[0].data, strict=True):
+        trace.update(first)
     for letter in "xy":
         for axis in getattr(figure, f"select_{letter}axes")():
             if axis.range is None:
@@ -41,6 +47,16 @@ def framed(figures: Mapping[str, go.Figure], what: str) -> go.Figure:
         legend={"y": SLIDER_HEIGHT / ((figure.layout.height or 450) + SLIDER_HEIGHT), "yref": "container"},
     )
     return figure
+
+
+def _key(trace: Any) -> tuple[Any, ...]:
+    return (trace.type, trace.name, getattr(trace, "xaxis", None), getattr(trace, "yaxis", None))
+
+
+def _filled(figure: go.Figure, curves: Mapping[tuple[Any, ...], Any]) -> list[Any]:
+    """A curve for each of `curves`, in their order: without points where the figure has none."""
+    there = {_key(trace): trace for trace in figure.data}
+    return [there[key] if key in there else type(curves[key])(curves[key]).update({"x": [], "y": []}) for key in curves]
 
 
 def _range(figures: Iterable[go.Figure], letter: str, axis: Any) -> list[float] | None:

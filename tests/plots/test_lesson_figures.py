@@ -47,11 +47,18 @@ def test_a_logarithmic_axis_is_in_powers_of_ten() -> None:
     assert -0.5 < low < 0 and 3 < high < 3.5
 
 
-@pytest.mark.parametrize(
-    "figures", [{}, {"a": line(1), "b": go.Figure().add_bar(x=[1], y=[1])}, {"a": line(1), "b": go.Figure()}]
-)
-def test_figures_of_unlike_shape_are_refused(figures: dict[str, go.Figure]) -> None:
-    with pytest.raises(UsageError, match="of one shape"):
+def test_a_curve_that_one_figure_lacks_is_empty_there() -> None:
+    both = line(1, 2).add_scatter(x=[0, 1], y=[5, 6], name="second")
+    figure = framed({"one": line(1, 2), "both": both}, "load")
+    assert [list(trace.y) for trace in figure.frames[0].data] == [[1, 2], []]
+    assert [list(trace.y) for trace in figure.frames[1].data] == [[1, 2], [5, 6]]
+    assert [list(trace.y) for trace in figure.data] == [[1, 2], []]
+    assert list(both.data[1].y) == [5, 6]
+
+
+@pytest.mark.parametrize("figures", [{}, {"a": line(1), "b": go.Figure().add_bar(x=[1], y=[1])}])
+def test_figures_of_unlike_curves_are_refused(figures: dict[str, go.Figure]) -> None:
+    with pytest.raises(UsageError, match="the curves of all"):
         framed(figures, "load")
 
 
