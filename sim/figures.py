@@ -59,12 +59,14 @@ def account_over_time(result: RunResult | ServingResult) -> go.Figure:
 def account_panels(all_series: Mapping[str, PoolSeries]) -> go.Figure:
     """Used, reserved, internal and free over time, stacked, one panel for each name on one time axis."""
     names = list(all_series)
+    some_unusable = any(any(series.unusable) for series in all_series.values())
+    parts = {part: look for part, look in PARTS.items() if part != "unusable" or some_unusable}
     figure = make_subplots(
         rows=len(names), cols=1, shared_xaxes=True, subplot_titles=names, vertical_spacing=0.24 / len(names)
     )
     for row, name in enumerate(names, start=1):
         shares = split_free(all_series[name])
-        for part, (colour, pattern, meaning) in PARTS.items():
+        for part, (colour, pattern, meaning) in parts.items():
             figure.add_scatter(
                 x=all_series[name].end_s, y=shares[part], name=f"{part}: {meaning}", legendgroup=part,
                 showlegend=row == 1, stackgroup="pool", mode="lines", fillcolor=colour,
@@ -74,7 +76,7 @@ def account_panels(all_series: Mapping[str, PoolSeries]) -> go.Figure:
             )  # fmt: skip
     figure.update_yaxes(range=[0, 1], tickformat=".0%")
     figure.update_xaxes(title_text="time, s", row=len(names), col=1)
-    return laid_out(figure, 190 * len(names), len(PARTS))
+    return laid_out(figure, 190 * len(names), len(parts))
 
 
 def split_free(series: PoolSeries) -> dict[str, list[float]]:
