@@ -35,10 +35,6 @@ class Linear:
         """The same, its weights in the order in which oneDNN reads them; others it reorders in every product."""
         return Linear(torch.ops.mkldnn._reorder_linear_weight(self.weight, ROWS), self.bias)
 
-    def tensors(self) -> list[torch.Tensor]:
-        """The weight, and the bias if there is one."""
-        return [self.weight] if self.bias is None else [self.weight, self.bias]
-
     @classmethod
     def empty(cls, out_size: int, in_size: int, bias: bool, like: torch.Tensor) -> Linear:
         """Uninitialised, of the dtype and on the device of `like`."""
@@ -73,22 +69,20 @@ class LayerWeights:
         names = ("qkv", "output", "gate_up", "down")
         return replace(self, **{name: getattr(self, name).packed() for name in names})
 
-    def tensors(self) -> list[torch.Tensor]:
-        """All there are."""
-        linears = [each for linear in (self.qkv, self.output, self.gate_up, self.down) for each in linear.tensors()]
-        norms = (self.input_norm, self.query_norm, self.key_norm, self.mlp_norm)
-        return linears + [norm for norm in norms if norm is not None]
-
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A whole decoder. `head` shares the memory of `embedding`, [vocab, hidden], where they are tied and not packed."""
+    """A whole decoder. `head` shares the memory of `embedding`, [vocab, hidden], where they are tied and not packed.
+
+    `num_bytes`: of all weights, each counted once.
+    """
 
     config: ModelConfig
     embedding: torch.Tensor
     layers: list[LayerWeights]
     norm: torch.Tensor
     head: Linear
+    num_bytes: int = 0
 
     @classmethod
     def empty(cls, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> Weights:
@@ -97,7 +91,8 @@ class Weights:
         embedding = like.new_empty(config.vocab_size, config.hidden_size)
         layers = [_empty_layer(config, like) for _ in range(config.num_layers)]
         head = embedding if config.tie_embeddings else like.new_empty(config.vocab_size, config.hidden_size)
-        return cls(config, embedding, layers, like.new_empty(config.hidden_size), Linear(head, None))
+        made = cls(config, embedding, layers, like.new_empty(config.hidden_size), Linear(head, None))
+        return replace(made, num_bytes=sum(view.nbytes for view in made.named_views().values()))
 
     def named_views(self) -> dict[str, torch.Tensor]:
         """Every weight once, by its name in a checkpoint."""
@@ -124,13 +119,6 @@ class Weights:
     def is_packed(self) -> bool:
         """Whether the views are gone."""
         return self.head.weight.is_mkldnn
-
-    @property
-    def num_bytes(self) -> int:
-        """Memory of all weights, each once."""
-        head = [] if self.config.tie_embeddings else self.head.tensors()
-        layers = [tensor for layer in self.layers for tensor in layer.tensors()]
-        return sum(tensor.nbytes for tensor in (self.embedding, self.norm, *head, *layers))
 
     @property
     def copy_bytes(self) -> int:
