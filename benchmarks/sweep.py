@@ -1,8 +1,9 @@
 """A sweep on one core and on two: points a second, seconds of processor, and the memory of the process that drives it.
 
-python benchmarks/sweep.py [--points 1000] [--rounds 1]
+python benchmarks/sweep.py [--points 1000] [--rounds 3]
 
-On a machine that others use too, the wall clock says more of them than of this: compare the seconds of processor.
+Each round is a sweep with one job, one with two, and two halves of it at once, with one job each, that share nothing
+but the machine: no sweep can gain more from a second core than these do.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 SEEDS = 20
 DESIGN = ("--load", "0.5:1.4:0.1", "--requests", "2000", "--no-html")
 LOADS = 10
-CORES = (1, 2)
+FEW = LOADS * SEEDS  # points of the least sweep, which shows what of the memory is there anyway
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,41 +39,54 @@ def processor_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def sweep(points: int, jobs: int, folder: Path) -> Taken:
-    sizes = ",".join(str(8 * (k + 1)) for k in range(points // (LOADS * SEEDS)))
-    words = ["sweep", *DESIGN, "--block-size", sizes, "--seeds", str(SEEDS), "--jobs", str(jobs), "--out", str(folder)]
+def command(points: int, jobs: int, seeds: range, folder: Path) -> list[str]:
+    sizes = ",".join(str(8 * (k + 1)) for k in range(points // FEW))
+    words = ["sweep", *DESIGN, "--block-size", sizes, "--seed", str(seeds.start), "--seeds", str(len(seeds))]
+    return [sys.executable, "-m", "pagesim", *words, "--jobs", str(jobs), "--out", str(folder)]
+
+
+def at_once(commands: list[list[str]]) -> Taken:
     before_s, start_s, peak_kib = processor_s(), time.perf_counter(), 0
-    command = [sys.executable, "-m", "pagesim", *words]
-    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while driver.poll() is None:
-        status = Path(f"/proc/{driver.pid}/status")
-        found = re.search(r"VmHWM:\s+(\d+)", status.read_text()) if status.exists() else None
-        peak_kib = max(peak_kib, int(found[1]) if found else 0)
+    drivers = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for words in commands]
+    while any(driver.poll() is None for driver in drivers):
+        for driver in drivers:
+            status = Path(f"/proc/{driver.pid}/status")
+            found = re.search(r"VmHWM:\s+(\d+)", status.read_text()) if status.exists() else None
+            peak_kib = max(peak_kib, int(found[1]) if found else 0)
         time.sleep(0.05)
-    assert driver.returncode == 0
+    assert not any(driver.returncode for driver in drivers)
     return Taken(time.perf_counter() - start_s, processor_s() - before_s, peak_kib / 1024)
 
 
+def measured(name: str, points: int, jobs: int, *parts: range) -> Taken:
+    with tempfile.TemporaryDirectory() as folder:
+        taken = at_once([command(points, jobs, part, Path(folder) / str(part.start)) for part in parts])
+    print(
+        f"{name}, {points:,} points: {taken.wall_s:.1f} s, {points / taken.wall_s:.1f}/s; "
+        f"{taken.processor_s:.1f} s of processor; driver {taken.peak_mib:.0f} MiB",
+        flush=True,
+    )
+    return taken
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--points", type=int, default=1000, help=f"a multiple of {LOADS * SEEDS}")
-    parser.add_argument("--rounds", type=int, default=1)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--points", type=int, default=1000, help=f"a multiple of {FEW}")
+    parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
+    seeds, half = range(1, SEEDS + 1), SEEDS // 2
+    measured("two jobs", FEW, 2, seeds)
+    gains, bounds = [], []
     for _ in range(asked.rounds):
-        whole = {}
-        for jobs in CORES:
-            for points in (LOADS * SEEDS, asked.points):
-                with tempfile.TemporaryDirectory() as folder:
-                    whole[jobs] = taken = sweep(points, jobs, Path(folder))
-                print(
-                    f"--jobs {jobs}, {points:,} points: {taken.wall_s:.1f} s, {points / taken.wall_s:.1f}/s; "
-                    f"{taken.processor_s:.1f} s of processor; driver {taken.peak_mib:.0f} MiB"
-                )
-        one, two = (whole[jobs] for jobs in CORES)
-        print(
-            f"two over one: {one.wall_s / two.wall_s:.2f}; processor {two.processor_s / one.processor_s:.2f}",
-            flush=True,
-        )
+        one = measured("one job", asked.points, 1, seeds)
+        two = measured("two jobs", asked.points, 2, seeds)
+        apart = measured("two halves apart", asked.points, 1, seeds[:half], seeds[half:])
+        gains.append(one.wall_s / two.wall_s)
+        bounds.append(one.wall_s / apart.wall_s)
+        print(f"two jobs over one: {gains[-1]:.2f}; halves apart over one: {bounds[-1]:.2f}", flush=True)
+    print(
+        f"median of {asked.rounds}: two jobs over one {median(gains):.2f}, halves apart over one {median(bounds):.2f}"
+    )
 
 
 if __name__ == "__main__":

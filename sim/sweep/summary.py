@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from pagesim.sim.stats import Interval, interval, share
-from pagesim.sim.sweep.dataset import NAMES
+from pagesim.sim.sweep.dataset import NAMES, ROWS_AT_ONCE
 from pagesim.sim.sweep.plan import Plan, varied_options
 
 LOAD = "trace_offered_load"
@@ -86,7 +86,7 @@ def summary(path: Path, options: Sequence[str]) -> list[Line]:
 
 
 def _rows(file: pq.ParquetFile, columns: list[str]) -> Iterator[dict[str, Any]]:
-    for batch in file.iter_batches(columns=columns):
+    for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns):
         for row in batch.to_pylist():
             for name, (part, whole) in DERIVED.items():
                 if row.get(part) is not None:

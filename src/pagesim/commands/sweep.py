@@ -60,8 +60,6 @@ def sweep(
     """
     from pagesim.commands.sweep_out import hand_out, run_plan
     from pagesim.commands.where import Where
-    from pagesim.sim.files import check_writable
-    from pagesim.sim.picture_file import kind_of
 
     typed = {"seeds": seeds, "seed": seed, "random": random, "design_seed": design_seed}
     own = {name: value for name, value in typed.items() if value is not None}
@@ -70,6 +68,9 @@ def sweep(
         own = {name: _whole(name, written[name]) for name in OWN if name in written} | own
         said = {name: texts for name, texts in written.items() if name not in OWN} | said
     if figure is not None:
+        from pagesim.sim.files import check_writable
+        from pagesim.sim.picture_file import kind_of
+
         kind_of(figure)
         check_writable(figure)
     plan = _plan(said, own)
