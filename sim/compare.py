@@ -87,6 +87,8 @@ def compare(a: Path, b: Path) -> Comparison:
     pairs, others = len(one.trace.replications), len(other.trace.replications)
     if pairs != others:
         raise UsageError(f"{a} has {pairs} replications and {b} has {others}; accepted: as many in both (--runs)")
+    for path, each in ((a, one), (b, other)):
+        _check(path, each, pairs)
     hashes = [[run["sha256"] for run in each.trace.replications] for each in (one, other)]
     found = [
         _difference(label, name, left.per_run[name], right.per_run[name])
@@ -96,6 +98,19 @@ def compare(a: Path, b: Path) -> Comparison:
     ]
     changed = _changed(one.config, other.config)
     return Comparison(str(a), str(b), pairs, hashes[0] == hashes[1], changed, tuple(judged(found)))
+
+
+def _check(path: Path, result: Result, pairs: int) -> None:
+    """Raise UsageError if a file was changed by hand: `zip` would fail, or pair what is not a pair."""
+    if not all("sha256" in run for run in result.trace.replications):
+        raise UsageError(f"{path}: trace.replications without sha256; accepted: as `pagesim run` wrote it")
+    for name, each in result.allocators.items():
+        for figure, values in each.per_run.items():
+            if len(values) != pairs:
+                where = f"allocators.{name}.per_run.{figure}"
+                raise UsageError(
+                    f"{path}: {where} has {len(values)} values; accepted: {pairs}, one for each replication"
+                )
 
 
 def _matched(one: Result, other: Result) -> list[tuple[str, Any, Any]]:

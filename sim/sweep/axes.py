@@ -17,6 +17,7 @@ import numpy as np
 from pagesim.sim.errors import UsageError
 
 MAX_VALUES = 10**5
+MOST_DIGITS = 300  # before or behind the point, of an end or a step: what a float holds
 DRAWN_DIGITS = 6  # significant, of a number that is drawn: short enough to type again
 LOG = "log"
 TRUE, FALSE = ("on", "true", "yes"), ("off", "false", "no")
@@ -147,8 +148,8 @@ def _numbers(name: str, text: str, parts: Sequence[str]) -> list[Decimal]:
         numbers = [Decimal(part) for part in parts]
     except InvalidOperation:
         numbers = []
-    if not numbers or not all(number.is_finite() for number in numbers):
-        raise UsageError(f"{flag(name)} {text}; accepted: LOW:HIGH:STEP, all numbers")
+    if not numbers or not all(number.is_finite() and abs(number.adjusted()) <= MOST_DIGITS for number in numbers):
+        raise UsageError(f"{flag(name)} {text}; accepted: LOW:HIGH:STEP, all numbers, of up to {MOST_DIGITS} digits")
     return numbers
 
 

@@ -32,9 +32,11 @@ def grid(axes: Sequence[Axis]) -> Iterator[dict[str, Any]]:
 def random_design(axes: Sequence[Axis], count: int, seed: int) -> Iterator[dict[str, Any]]:
     """`count` combinations, each option drawn by itself. The k-th is the same whatever `count` is.
 
-    Raises UsageError on a `count` out of range.
+    Raises UsageError on a `count` or a `seed` out of range.
     """
     if not 1 <= count <= MAX_VARIANTS:
         raise UsageError(f"--random {count}; accepted: 1 to {MAX_VARIANTS:,}")
+    if seed < 0:
+        raise UsageError(f"--design-seed {seed}; accepted: 0 or more")
     streams = (np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(k,))) for k in range(count))
     return ({axis.name: axis.draw(rng) for axis in axes} for rng in streams)

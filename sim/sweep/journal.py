@@ -18,6 +18,7 @@ from pagesim.sim.errors import UsageError
 from pagesim.sim.jsontext import canonical
 
 FILE_NAME = "points.jsonl"
+HEAD = b'{"errors":'  # how every line begins: keys are in order
 
 
 class Journal:
@@ -75,6 +76,8 @@ class Journal:
         start = self._file.seek(0)
         for line in iter(self._file.readline, b""):
             if not line.endswith(b"\n"):
+                if start == 0 and line[: len(HEAD)] != HEAD[: len(line)]:
+                    raise self._foreign(start)  # nothing here is ours to cut off
                 self._file.truncate(start)
                 return
             yield start, line
@@ -83,11 +86,14 @@ class Journal:
     def _decoded(self, line: bytes, start: int) -> dict[str, Any]:
         try:
             record: dict[str, Any] = json.loads(line)
-            if record.keys() >= {"key", "trace", "rows", "errors"}:
+            if _is_outcome(record):
                 return record
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
             pass
-        raise UsageError(f"{self._path}: byte {start}: not a line of a sweep; accepted: a folder that a sweep made")
+        raise self._foreign(start)
+
+    def _foreign(self, start: int) -> UsageError:
+        return UsageError(f"{self._path}: byte {start}: not a line of a sweep; accepted: a folder that a sweep made")
 
     def _lock(self) -> None:
         """Two that write at once would mix their lines. (Where the system has no such locks, nothing is checked.)"""
@@ -99,3 +105,15 @@ class Journal:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise UsageError(f"{self._path}: another sweep is writing it; accepted: another --out") from error
+
+
+def _is_outcome(record: dict[str, Any]) -> bool:
+    """Whether it has the parts of an outcome, and something for each allocator."""
+    trace, rows, errors = record["trace"], record["rows"], record["errors"]
+    return (
+        isinstance(record["key"], str)
+        and (trace is None or isinstance(trace, dict))
+        and all(isinstance(row, dict) for row in rows.values())
+        and all(isinstance(error, str) for error in errors.values())
+        and bool(rows or errors)
+    )

@@ -48,7 +48,7 @@ class Point:
         try:
             check_worker(self.version, self.files)
             return _outcome(self.config)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # your own allocator may do anything
             if len(names) == 1:
                 return failed(names, said(error))
         return merged([replace(self, config=replace(self.config, allocators=(name,))).run() for name in names])
@@ -102,7 +102,7 @@ def trace_facts(result: RunResult | ServingResult) -> dict[str, Any]:
     return {f"trace_{name}": value for name, value in facts.items()}
 
 
-def said(error: Exception) -> str:
+def said(error: BaseException) -> str:
     """One line: the message of a caller's mistake, and of anything else what it is as well."""
     text = " ".join(str(error).split())
     return text if isinstance(error, PagesimError) else f"{type(error).__name__}: {text}"

@@ -117,3 +117,21 @@ def test_what_is_no_result_is_one_line(pagesim: Any) -> None:
     for path, said in (("none", "none: cannot be read"), ("x.json", "schema pagesim.sweep/1; accepted: pagesim.run/1")):
         outcome = pagesim("compare", path, path)
         assert outcome.status == 2 and said in outcome.err, outcome.err
+
+
+def test_a_result_changed_by_hand_is_one_line(pagesim: Any) -> None:
+    import json
+
+    a = save(pagesim, "a", "--allocator", "paged")
+    text = (a / "run.json").read_text()
+    short, nameless = json.loads(text), json.loads(text)
+    short["allocators"]["paged"]["per_run"]["refused_share"].pop()
+    del nameless["trace"]["replications"][1]["sha256"]
+    for changed, said in (
+        (short, "x.json: allocators.paged.per_run.refused_share has 3 values; accepted: 4"),
+        (nameless, "x.json: trace.replications without sha256; accepted: as"),
+    ):
+        Path("x.json").write_text(json.dumps(changed))
+        for pair in ((a, "x.json"), ("x.json", a)):
+            outcome = pagesim("compare", *pair)
+            assert outcome.status == 2 and said in outcome.err, outcome.err

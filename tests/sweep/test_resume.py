@@ -149,13 +149,37 @@ def test_two_at_once_in_one_folder_are_told_apart(pagesim: Any) -> None:
     assert "another sweep is writing it; accepted: another --out" in outcome.err
 
 
-def test_a_file_that_is_no_journal_is_left_as_it_is(pagesim: Any) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"x": 1}\n',
+        "notes of mine, without an end of line",
+        "[1]\n",
+        "[" * 100_000 + "\n",
+        '{"errors":{},"key":["a"],"rows":{"paged":{}},"trace":null}\n',
+        '{"errors":{},"key":"a","rows":["paged"],"trace":null}\n',
+        '{"errors":{},"key":"a","rows":{"paged":null},"trace":null}\n',
+        '{"errors":{},"key":"a","rows":{"paged":{}},"trace":[1]}\n',
+        '{"errors":["x"],"key":"a","rows":{"paged":{}},"trace":null}\n',
+        '{"errors":{},"key":"a","rows":{},"trace":null}\n',
+    ],
+)
+def test_a_file_that_is_no_journal_is_left_as_it_is(pagesim: Any, text: str) -> None:
     Path("mine").mkdir()
-    Path("mine/points.jsonl").write_text('{"x": 1}\n')
+    Path("mine/points.jsonl").write_text(text)
     outcome = pagesim(*command("mine", "--jobs", "1"))
     assert outcome.status == 2
     assert "points.jsonl: byte 0: not a line of a sweep" in outcome.err
-    assert Path("mine/points.jsonl").read_text() == '{"x": 1}\n'
+    assert Path("mine/points.jsonl").read_text() == text
+
+
+def test_a_first_line_that_is_torn_is_cut_off(whole: Path) -> None:
+    line = (whole / "points.jsonl").read_bytes().splitlines()[0]
+    for end in (1, 9, 12, len(line)):
+        Path(f"torn{end}").mkdir()
+        (path := Path(f"torn{end}/points.jsonl")).write_bytes(line[:end])
+        with Journal.opened(path.parent):
+            assert path.read_bytes() == b""
 
 
 def test_a_larger_design_runs_only_what_is_new(pagesim: Any, whole: Path) -> None:

@@ -160,6 +160,7 @@ def test_another_trace_under_the_same_name_is_another_point(sweep: Any) -> None:
         (("--seeds", 0), "--seeds 0; accepted: 1 to 100000"),
         (("--design-seed", 1), "--design-seed is of a random design; accepted: together with --random"),
         (("--random", 0), "--random 0; accepted: 1 to"),
+        (("--random", 1, "--design-seed", -1), "--design-seed -1; accepted: 0 or more"),
         (("--trace", "t.jsonl", "--seeds", 2), "--trace is one run; accepted: --seeds 1"),
         (("none.toml",), "none.toml: cannot be read"),
         (("--cluster", "tcp://127.0.0.1:1"), "--jobs and --cluster given; accepted: one of"),
@@ -179,6 +180,7 @@ def test_a_mistake_is_one_line(sweep: Any, words: tuple[object, ...], said: str)
         ("html = 'x'", "'html'; accepted: options of `pagesim sweep`"),
         ("load = []", "'load' is empty; accepted: one value or more"),
         ("load = {a = 1}", "accepted: a number, a text, true or false"),
+        ("block-size = 16\nblock_size = 32", "'block_size' is there twice"),
         ("seeds = 'many'", "--seeds many; accepted: a whole number"),
     ],
 )
@@ -187,3 +189,17 @@ def test_a_mistake_in_a_file_is_one_line(sweep: Any, text: str, said: str) -> No
     outcome = sweep("design.toml")
     assert outcome.status == 2
     assert said in outcome.err, outcome.err
+
+
+def test_an_allocator_that_exits_is_recorded_and_its_name_stays_as_it_is(sweep: Any, pagesim: Any) -> None:
+    Path("leaver.py").write_text(
+        "from pagesim.sim.allocators import Paged\nclass A(Paged):\n"
+        "    def release(self, owner):\n        raise SystemExit(4)\n"
+    )
+    outcome = sweep(*SHORT, "--allocators", "paged,leaver:A")
+    assert outcome.status == 1, outcome.err
+    assert [row["error"] for row in rows()] == [None, "SystemExit: 4"] * 2
+    words = ("--slo", "refused<5%", "--pool-tokens", 20_000, "--requests", 50, "--seeds", 1, "--jobs", 1)
+    found = pagesim("frontier", *words, "--allocators", "paged,leaver:A")
+    assert found.status == 1, found.err
+    assert "leaver:A: SystemExit: 4" in found.out  # and no emoji, which :A: is to rich

@@ -40,7 +40,7 @@ def _print(found: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     for name, (left, right) in found.changed.items():
         console.print(f"{name}: {left} -> {right}")
     if not found.changed:

@@ -131,7 +131,7 @@ def _print(found: list[Line], wanted: Frontier) -> None:
 
     from pagesim.sim.sweep import frontier_words as words
 
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     table = Table(*words.head(found, wanted), box=SIMPLE, pad_edge=False)
     for row in words.rows(found, wanted):
         table.add_row(*row)

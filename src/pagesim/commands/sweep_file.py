@@ -26,6 +26,8 @@ def read_design(path: Path, accepted: Collection[str]) -> dict[str, Any]:
         name = key.replace("-", "_")
         if name not in accepted:
             raise UsageError(f"{path}: '{key}'; accepted: options of `pagesim sweep`, like load or block-size")
+        if name in said:
+            raise UsageError(f"{path}: '{key}' is there twice, with - and with _; accepted: once")
         said[name] = _texts(value, f"{path}: '{key}'")
     return said
 

@@ -84,7 +84,7 @@ def _print(result: SweepResult) -> None:
 
     from pagesim.sim.sweep.words import head, sentences, table_rows
 
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     names, rows = head(result), table_rows(result)[:MOST_LINES]
     shown = _fitting([names, *rows], len(result.varied) + 2, console.width)
     table = Table(*names[:shown], box=SIMPLE, pad_edge=False)
