@@ -104,6 +104,6 @@ def _module(module_name: str, name: str) -> ModuleType:
         sys.path.append(here)
     try:
         return importlib.import_module(module_name)
-    except Exception as error:  # anything can go wrong in someone's module
+    except (Exception, SystemExit) as error:  # anything can go wrong in someone's module
         why = " ".join(f"{type(error).__name__}: {error}".split())
         raise UsageError(f"allocator '{name}': module '{module_name}' cannot be imported ({why})") from error

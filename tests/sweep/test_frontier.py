@@ -180,3 +180,28 @@ def test_searches_are_kept(pagesim: Any) -> None:
     again = pagesim(*words, "--seeds", 2)
     assert "3 of 3 searches to run, 0 skipped" in first.err
     assert "3 of 6 searches to run, 3 skipped" in again.err
+    other = pagesim(*words, "--seeds", 2, "--precision", 0.1)
+    assert "6 of 6 searches to run, 0 skipped" in other.err
+    other = pagesim(*words, "--seeds", 2, "--slo", "refused<2%")
+    assert "6 of 6 searches to run, 0 skipped" in other.err
+
+
+def test_where_one_seed_failed_there_is_no_interval_of_the_others(pagesim: Any) -> None:
+    Path("sulky.py").write_text(
+        "from pathlib import Path\n"
+        "from pagesim.sim.allocators import Paged\n"
+        "class Sulky(Paged):\n"
+        "    def release(self, owner):\n"
+        "        assert not Path('bad').exists(), 'bad is there'\n"
+        "        super().release(owner)\n"
+    )
+    words = ("frontier", "--slo", "refused<1%", *POOL, "--lengths", "fixed:100", "--requests", 200, "--jobs", 1)
+    words = (*words, "--allocator", "sulky:Sulky", "--json")
+    (line,) = pagesim(*words, "--seeds", 1).json()["lines"]
+    assert line["load"] is not None
+    Path("bad").touch()
+    outcome = pagesim(*words, "--seeds", 2)
+    (line,) = outcome.json()["lines"]
+    assert outcome.status == 1
+    assert line["error"] == "AssertionError: bad is there"
+    assert (line["states"], line["load"], line["rate_per_s"]) == ({"found": 1}, None, None)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from pagesim.sim.sweep.journal import Journal
@@ -205,3 +206,4 @@ def test_what_failed_is_run_again_when_asked(pagesim: Any) -> None:
     Path("fine").touch()
     mended = pagesim(*words, "--retry-failed")
     assert (mended.status, "8 of 8 points to run, 0 skipped" in mended.err) == (0, True), mended.out
+    assert {row["error"] for row in pq.read_table("moody/results.parquet").to_pylist()} == {None}

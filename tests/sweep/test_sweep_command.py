@@ -203,3 +203,17 @@ def test_an_allocator_that_exits_is_recorded_and_its_name_stays_as_it_is(sweep: 
     found = pagesim("frontier", *words, "--allocators", "paged,leaver:A")
     assert found.status == 1, found.err
     assert "leaver:A: SystemExit: 4" in found.out  # and no emoji, which :A: is to rich
+
+
+def test_another_version_is_another_point(sweep: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "2 of 2 points to run" in sweep("--load", 1, *SHORT).err
+    assert "2 skipped" in sweep("--load", 1, *SHORT).err
+    monkeypatch.setattr("pagesim.sim.sweep.plan.__version__", "0.0.0")
+    assert "2 of 2 points to run" in sweep("--load", 1, *SHORT).err
+
+
+def test_a_module_that_exits_when_it_is_imported_is_one_line(sweep: Any) -> None:
+    Path("exits_at_once.py").write_text("raise SystemExit(3)\n")
+    outcome = sweep("--allocators", "exits_at_once:A")
+    assert outcome.status == 2
+    assert "module 'exits_at_once' cannot be imported (SystemExit: 3)" in outcome.err

@@ -18,6 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from joblib.externals.loky import get_reusable_executor
 
+from pagesim.sim.config import RunConfig
+from pagesim.sim.sweep.point import Point
+
 WORDS = (
     "sweep", "--pool-tokens", 5000, "--max-model-len", 500, "--lengths", "uniform:2:300", "--no-html",
 )  # fmt: skip
@@ -143,3 +146,13 @@ def test_a_cluster_without_workers_is_one_line(pagesim: Any, scheduler: str) -> 
     outcome = pagesim(*WORDS, "--requests", 60, "--cluster", scheduler)
     assert outcome.status == 2
     assert "no worker is there; accepted: one or more" in outcome.err
+
+
+def test_a_worker_with_other_files_or_another_version_says_so() -> None:
+    Path("other_there.txt").write_text("not what was planned")
+    files = Point("k-0", RunConfig(), {"other_there.txt": "0" * 64}).run()
+    version = Point("k-0", RunConfig(), {}, version="0.0.0").run()
+    for outcome, said in ((files, "other_there.txt: not the file that the sweep was planned with"),
+                          (version, "on a worker; accepted: 0.0.0")):  # fmt: skip
+        assert outcome["rows"] == {} and outcome["errors"].keys() == set(RunConfig().allocators)
+        assert all(said in error for error in outcome["errors"].values())
