@@ -81,6 +81,10 @@ def schema_of(path: Path | str) -> tuple[Path, str]:
     file = file_of(path)
     try:
         return file, msgspec.json.decode(file.read_bytes(), type=_Schema).schema
+    except FileNotFoundError as error:
+        if file == Path(path):
+            raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
+        raise UsageError(f"{path}: has no {FILE_NAME}; accepted: a folder that `pagesim run --out` wrote") from error
     except OSError as error:
         raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
     except msgspec.MsgspecError as error:

@@ -113,8 +113,13 @@ def test_what_cannot_be_compared_is_one_line(pagesim: Any, words: tuple[object, 
 
 
 def test_what_is_no_result_is_one_line(pagesim: Any) -> None:
+    Path("swept").mkdir()
     Path("x.json").write_text('{"schema": "pagesim.sweep/1"}')
-    for path, said in (("none", "none: cannot be read"), ("x.json", "schema pagesim.sweep/1; accepted: pagesim.run/1")):
+    for path, said in (
+        ("none", "none: cannot be read"),
+        ("swept", "swept: has no run.json; accepted: a folder that `pagesim run --out` wrote"),
+        ("x.json", "schema pagesim.sweep/1; accepted: pagesim.run/1"),
+    ):
         outcome = pagesim("compare", path, path)
         assert outcome.status == 2 and said in outcome.err, outcome.err
 
