@@ -97,6 +97,6 @@ def _term(part: str, whole: str) -> Term:
     if latency is not None:
         return Term(part, f"{latency[1]}_s_{latency[2]}", limit, True)
     figure, waiting = SHARES[word]
-    if not waiting and limit > 1:
-        raise UsageError(f"--slo '{whole}': '{part}' holds always; accepted: a share, up to 100%")
+    if not waiting and limit >= 1:
+        raise UsageError(f"--slo '{whole}': '{part}' is a share of all; accepted: less than 100%, like {word}<1%")
     return Term(part, figure, limit, waiting)

@@ -141,7 +141,8 @@ def test_routing_by_hand() -> None:
         ("ttft_p99<0s", "accepted: terms like"),
         ("ttft_p99<1s,ttft_p99<2s", "each figure once"),
         ("", "''; accepted: terms like"),
-        ("refused<101%", "'refused<101%' holds always; accepted: a share, up to 100%"),
+        ("refused<1", "'refused<1' is a share of all; accepted: less than 100%, like refused<1%"),
+        ("dropped<200%", "'dropped<200%' is a share of all"),
     ],
 )
 def test_an_objective_that_makes_no_sense(text: str, said: str) -> None:
