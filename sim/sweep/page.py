@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -83,12 +83,17 @@ def sweep_panels(result: SweepResult) -> list[Panel]:
             ]
     if "block_size" in numeric:
         caption = "Slots that somebody owns and nobody will fill, of all that are owned: the tail of the last block."
-        panels.append(Panel("Waste by block size", caption + _fixed(result, "block_size"), plots.waste(result)))
+        panels.append(
+            Panel(
+                "Waste by block size", caption + _fixed(result, "block_size", plots.NEVER_FILLED), plots.waste(result)
+            )
+        )
     if len(numeric) > 1:
         across, up = numeric[:2]
         for quantity in (REFUSED, TTFT):
             if _has(result, [quantity]):
                 caption = f"{quantity.title} by {axis_title(across)} and {axis_title(up)}."
+                caption += _shown(plots.map_options(result, across, up, quantity))
                 panels.append(Panel("The map", caption, plots.heat_map(result, across, up, quantity)))
     return panels
 
@@ -111,28 +116,35 @@ def _knees(result: SweepResult, option: str) -> list[Panel]:
     if _has(result, [REFUSED]):
         caption = "Requests refused, and what was used of the pool, along the load."
         figure = plots.along(result, option, (REFUSED, USED), cliffs=True)
-        panels.append(Panel("The knee", caption + cliff.format("rises by a point") + _fixed(result, option), figure))
+        panels.append(
+            Panel(
+                "The knee", caption + cliff.format("rises by a point") + _fixed(result, option, REFUSED.figure), figure
+            )
+        )
     if _has(result, [TTFT]):
         caption = "The wait for the first token, the pace of the answers, and requests put back, along the load."
         figure = plots.along(result, option, (TTFT, TPOT, PREEMPTED), cliffs=True)
-        panels.append(Panel("The knee", caption + cliff.format("doubles") + _fixed(result, option), figure))
+        panels.append(
+            Panel("The knee", caption + cliff.format("doubles") + _fixed(result, option, TTFT.figure), figure)
+        )
     return panels
 
 
 def _along(result: SweepResult, option: str, quantities: Sequence[Quantity]) -> Panel:
     titles = " and ".join(quantity.title for quantity in quantities)
-    return Panel(
-        f"By {axis_title(option)}", f"{titles}.{_fixed(result, option)}", plots.along(result, option, quantities)
-    )
+    caption = f"{titles}.{_fixed(result, option, quantities[0].figure)}"
+    return Panel(f"By {axis_title(option)}", caption, plots.along(result, option, quantities))
 
 
 def _has(result: SweepResult, quantities: Sequence[Quantity]) -> bool:
     return any(line.figures.get(quantities[0].figure) is not None for line in result.lines)
 
 
-def _fixed(result: SweepResult, option: str) -> str:
-    fixed = fixed_options(result, option)
-    said = ", ".join(f"{words.option_words(name)} {value}" for name, value in fixed.items())
-    shown = f" Shown for {said}." if said else ""
+def _fixed(result: SweepResult, option: str, figure: str) -> str:
     some = f" There is room for {MOST_CURVES} curves; the results have more." if many_curves(result, option) else ""
-    return shown + some
+    return _shown(fixed_options(result, option, figure)) + some
+
+
+def _shown(fixed: Mapping[str, object]) -> str:
+    said = ", ".join(f"{words.option_words(name)} {value}" for name, value in fixed.items())
+    return f" Shown for {said}." if said else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
@@ -11,8 +11,19 @@ from plotly.subplots import make_subplots
 from pagesim.sim.figures import DASHES, LINES, PLOT_HEIGHT, laid_out
 from pagesim.sim.stats import Interval
 from pagesim.sim.sweep.result import SweepResult
-from pagesim.sim.sweep.series import Cliff, Curve, axis_title, cliff, curves, position, values
+from pagesim.sim.sweep.series import (
+    Cliff,
+    Curve,
+    axis_title,
+    cliff,
+    curves,
+    first_values,
+    fixed_options,
+    position,
+    values,
+)
 
+NEVER_FILLED = "never_filled_share"
 SEVERAL_OCTAVES = 7.9  # from the least to the greatest: then the axis is logarithmic
 
 
@@ -33,8 +44,9 @@ def along(result: SweepResult, option: str, quantities: Sequence[Quantity], clif
     octaves = across[0] > 0 and across[-1] / across[0] > SEVERAL_OCTAVES
     figure = make_subplots(rows=len(quantities), cols=1, shared_xaxes=True, vertical_spacing=0.3 / len(quantities) ** 2)
     names: dict[str, int] = {}
+    fixed = fixed_options(result, option, quantities[0].figure)
     for row, quantity in enumerate(quantities, start=1):
-        for curve in curves(result, option, quantity.figure):
+        for curve in curves(result, option, quantity.figure, fixed):
             new = curve.name not in names
             number = names.setdefault(curve.name, len(names))
             figure.add_trace(_line(curve, number, quantity, legend=new), row, 1)
@@ -82,9 +94,10 @@ def _mark(curve: Curve, number: int, found: Cliff) -> go.Scatter:
 def waste(result: SweepResult) -> go.Figure:
     """Slots that are owned and never filled, of all that are owned, by block size."""
     figure = go.Figure()
-    each = curves(result, "block_size", "never_filled_share")
+    fixed = fixed_options(result, "block_size", NEVER_FILLED)
+    each = curves(result, "block_size", NEVER_FILLED, fixed)
     for number, curve in enumerate(each):
-        figure.add_trace(_line(curve, number, Quantity("never_filled_share", "", share=True), True))
+        figure.add_trace(_line(curve, number, Quantity(NEVER_FILLED, "", share=True), True))
     sizes = values(result.lines, "block_size")
     figure.update_xaxes(
         title_text="tokens in a block", type="log", tickvals=sizes, ticktext=[f"{x:,.0f}" for x in sizes]
@@ -93,10 +106,16 @@ def waste(result: SweepResult) -> go.Figure:
     return laid_out(figure, PLOT_HEIGHT, len(each))
 
 
+def map_options(result: SweepResult, across: str, up: str, quantity: Quantity) -> Mapping[str, object]:
+    """The options that a map shows one value of, and that."""
+    names = [name for name in result.varied if name not in (across, up)]
+    return first_values(result, names, quantity.figure)
+
+
 def heat_map(result: SweepResult, across: str, up: str, quantity: Quantity) -> go.Figure:
-    """A quantity over two options, a map for each allocator; of what else varies, the first value."""
+    """A quantity over two options, a map for each allocator; of what else varies, one value (`map_options`)."""
     names = list(dict.fromkeys(line.allocator for line in result.lines if line.figures.get(quantity.figure)))
-    rest = {name: result.lines[0].options[name] for name in result.varied if name not in (across, up)}
+    rest = map_options(result, across, up, quantity)
     figure = make_subplots(rows=len(names), cols=1, subplot_titles=names, vertical_spacing=0.3 / max(1, len(names)))
     columns, rows = values(result.lines, across), values(result.lines, up)
     for number, name in enumerate(names, start=1):

@@ -58,16 +58,15 @@ def axis_title(option: str) -> str:
     return "tokens of a request, in the mean" if option in LENGTHS else option_words(option)
 
 
-def curves(result: SweepResult, along: str, figure: str) -> list[Curve]:
-    """A figure along an option, a curve for each allocator and value of the next option; of the others, their first.
-    At most MOST_CURVES.
+def curves(result: SweepResult, along: str, figure: str, fixed: Mapping[str, object]) -> list[Curve]:
+    """A figure along an option, a curve for each allocator and value of the next option; of the others, those that are
+    `fixed`. At most MOST_CURVES.
     """
     others = [name for name in result.varied if name != along and not _together(name, along)]
-    rest = {name: result.lines[0].options[name] for name in others[1:]}
     found: dict[str, dict[float, Interval]] = {}
     for line in result.lines:
         x, y = position(line, along), line.figures.get(figure)
-        if x is not None and y is not None and all(line.options[name] == value for name, value in rest.items()):
+        if x is not None and y is not None and all(line.options[name] == value for name, value in fixed.items()):
             name = str(line.allocator)
             if others:
                 name += f", {option_words(others[0])} {line.options[others[0]]}"
@@ -99,10 +98,17 @@ def many_curves(result: SweepResult, along: str) -> bool:
     return len(pairs) > MOST_CURVES
 
 
-def fixed_options(result: SweepResult, along: str) -> Mapping[str, object]:
-    """The options that `curves` shows one value of, and that."""
+def fixed_options(result: SweepResult, along: str, figure: str) -> Mapping[str, object]:
+    """The options that curves of a figure show one value of, and that."""
     others = [name for name in result.varied if name != along and not _together(name, along)]
-    return {name: result.lines[0].options[name] for name in others[1:]}
+    return first_values(result, others[1:], figure)
+
+
+def first_values(result: SweepResult, names: Sequence[str], figure: str) -> Mapping[str, object]:
+    """Of these options, what the first line that has the figure has: the first of all may make no sense, or be of the
+    other discipline."""
+    first = next((line for line in result.lines if line.figures.get(figure) is not None), result.lines[0])
+    return {name: first.options[name] for name in names}
 
 
 def _together(one: str, other: str) -> bool:

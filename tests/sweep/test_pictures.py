@@ -77,6 +77,27 @@ def test_waste_by_block_size_and_one_curve_where_blocks_make_no_difference(sweep
                 assert each["z"][row][column] == pytest.approx(line["figures"]["refused_share"]["mean"])
 
 
+def captions(page: Path) -> list[str]:
+    return re.findall(r"<h2>The (?:map|knee)</h2>\s*<[^>]*>(.*?)</", page.read_text(), re.DOTALL)
+
+
+def test_with_both_disciplines_each_figure_is_of_the_one_that_has_it(sweep: Any) -> None:
+    words = ("--load", "0.5,1", "--block-size", "16,64", "--on-full", "refuse,queue", "--allocators", "paged")
+    document = sweep(*words, *SHORT, "--json").json()
+    queued = [
+        line["figures"]["ttft_s_p99"]["mean"]
+        for line in document["lines"]
+        if line["options"] | {"load": None} == {"load": None, "block_size": 16, "on_full": "queue"}
+    ]
+    page = Path("pagesim-sweep/sweep.html")
+    assert len(queued) == 2
+    knee, heat = figures(page)["The knee"], figures(page)["The map"]  # the last of each: those of the queue
+    assert next(trace for trace in knee["data"] if "block size 64" not in trace["name"])["y"] == pytest.approx(queued)
+    assert heat["data"][0]["z"][0] == pytest.approx(queued)
+    said = [text.rsplit("Shown for ", 1)[1].strip() for text in captions(page)]
+    assert said == ["on full refuse.", "on full queue.", "on full refuse.", "on full queue."]
+
+
 def test_a_page_asks_the_network_for_nothing_and_no_page_was_no_page(sweep: Any) -> None:
     assert sweep(*SHORT, "--load", "1,2").out.rstrip().endswith("report: pagesim-sweep/sweep.html")
     page = Path("pagesim-sweep/sweep.html").read_text()
