@@ -10,7 +10,7 @@ from pagesim.sim.stats import Interval
 from pagesim.sim.sweep.bisection import HIGHEST, LOWEST, State
 from pagesim.sim.sweep.frontier import Frontier, Line
 from pagesim.sim.sweep.search import MOST_CARDS
-from pagesim.sim.sweep.words import NONE, option_words
+from pagesim.sim.sweep.words import NONE, option_words, value_words
 
 WORTH_SAYING = 0.0005
 SOMETIMES: dict[str, Callable[[Line], bool]] = {  # columns that are shown where some line has them
@@ -39,7 +39,7 @@ def _row(line: Line, frontier: Frontier, shown: list[bool]) -> list[str]:
         for term in frontier.objective.terms
     ]
     hit = NONE if line.prefix_hit_share is None else percent(line.prefix_hit_share)
-    said = [NONE if value is None else str(value) for value in line.options.values()]
+    said = [value_words(value) for value in line.options.values()]
     cards = NONE if not line.cards or line.cards["cards"] is None else f"{line.cards['cards']:,}"
     sometimes = [cell for cell, is_shown in zip((hit, cards), shown, strict=True) if is_shown]
     rate = NONE if line.rate_per_s is None else _both(line.rate_per_s)
@@ -68,7 +68,8 @@ def sentences(lines: list[Line], frontier: Frontier) -> list[str]:
 
 def name(line: Line) -> str:
     """Which line it is: what varies, and the allocator."""
-    said = ", ".join(f"{option_words(option)} {value}" for option, value in line.options.items() if value is not None)
+    there = {option: value for option, value in line.options.items() if value is not None}
+    said = ", ".join(f"{option_words(option)} {value_words(value)}" for option, value in there.items())
     return ", ".join(part for part in (said, line.allocator) if part)
 
 

@@ -146,5 +146,5 @@ def _fixed(result: SweepResult, option: str, figure: str) -> str:
 
 
 def _shown(fixed: Mapping[str, object]) -> str:
-    said = ", ".join(f"{words.option_words(name)} {value}" for name, value in fixed.items())
+    said = ", ".join(f"{words.option_words(name)} {words.value_words(value)}" for name, value in fixed.items())
     return f" Shown for {said}." if said else ""

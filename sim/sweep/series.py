@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pagesim.sim.stats import Interval
 from pagesim.sim.sweep.result import SweepResult
 from pagesim.sim.sweep.summary import Line
-from pagesim.sim.sweep.words import option_words
+from pagesim.sim.sweep.words import option_words, value_words
 
 LOADS = ("load", "rate")
 LENGTHS = ("lengths", "prompt_lengths", "output_lengths", "prompt_share", "trace")
@@ -69,7 +69,7 @@ def curves(result: SweepResult, along: str, figure: str, fixed: Mapping[str, obj
         if x is not None and y is not None and all(line.options[name] == value for name, value in fixed.items()):
             name = str(line.allocator)
             if others:
-                name += f", {option_words(others[0])} {line.options[others[0]]}"
+                name += f", {option_words(others[0])} {value_words(line.options[others[0]])}"
             found.setdefault(name, {})[x] = y
     merged = _merged(found)
     some = list(merged.items())[:MOST_CURVES]

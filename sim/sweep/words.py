@@ -58,13 +58,20 @@ def table_rows(result: SweepResult) -> list[list[str]]:
 
 def _row(line: Line, options: Sequence[str], names: Sequence[str]) -> list[str]:
     cells = [(line.figures.get(name), FIGURES[name][1]) for name in names]
-    said = [NONE if line.options[name] is None else str(line.options[name]) for name in options]
+    said = [value_words(line.options[name]) for name in options]
     return [*said, str(line.allocator), *(NONE if value is None else text(value) for value, text in cells)]
 
 
 def option_words(column: str) -> str:
     """block_size -> block size."""
     return column.removeprefix("num_").replace("_", " ")
+
+
+def value_words(value: object) -> str:
+    """Of an option, as it is written: a switch is on or off."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return NONE if value is None else str(value)
 
 
 def sentences(result: SweepResult) -> list[str]:
@@ -75,7 +82,7 @@ def sentences(result: SweepResult) -> list[str]:
     wrong = [line for line in result.lines if line.error is not None]
     if wrong:
         first = wrong[0]
-        at = ", ".join(f"{option_words(name)} {value}" for name, value in first.options.items())
+        at = ", ".join(f"{option_words(name)} {value_words(value)}" for name, value in first.options.items())
         told.append(
             f"{counted(len(wrong), 'line')} of {len(result.lines):,} went wrong for some seed, or all; the first "
             f"({at or 'the only one'}): {first.error}"

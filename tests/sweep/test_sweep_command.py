@@ -107,8 +107,10 @@ def test_a_file_says_the_same_and_the_command_line_goes_before_it(sweep: Any) ->
 
 def test_switches_take_on_and_off(sweep: Any) -> None:
     Path("design.toml").write_text('on-full = "queue"\nno-chunked-prefill = [true, false]\n')
-    sweep("design.toml", *SHORT, "--allocators", "paged")
+    outcome = sweep("design.toml", *SHORT, "--allocators", "paged")
     assert [row["no_chunked_prefill"] for row in rows()] == [True, True, False, False]
+    shown = [line.split()[:2] for line in outcome.out.splitlines() if "paged" in line]
+    assert shown == [["on", "paged"], ["off", "paged"]]
 
 
 def test_a_random_design_draws_from_intervals(sweep: Any) -> None:
