@@ -2,8 +2,8 @@
 
 python benchmarks/sweep.py [--points 1000] [--rounds 3]
 
-Each round is a sweep with one job, one with two, and two halves of it at once, with one job each, that share nothing
-but the machine: no sweep can gain more from a second core than these do.
+Two sweeps of small points come first, for the driver's memory. Then each round is a sweep with one job, one with two,
+and two halves of it at once, with one job each, that share nothing but the machine: about what a second core can give.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from pathlib import Path
 from statistics import median
 
 SEEDS = 20
-DESIGN = ("--load", "0.5:1.4:0.1", "--requests", "2000", "--no-html")
+DESIGN = ("--load", "0.5:1.4:0.1", "--no-html")
 LOADS = 10
-FEW = LOADS * SEEDS  # points of the least sweep, which shows what of the memory is there anyway
+REQUESTS, FEW_REQUESTS = 2000, 50  # of a point
+SMALL = (1000, 4000)  # points
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,10 @@ def processor_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def command(points: int, jobs: int, seeds: range, folder: Path) -> list[str]:
-    sizes = ",".join(str(8 * (k + 1)) for k in range(points // FEW))
-    words = ["sweep", *DESIGN, "--block-size", sizes, "--seed", str(seeds.start), "--seeds", str(len(seeds))]
-    return [sys.executable, "-m", "pagesim", *words, "--jobs", str(jobs), "--out", str(folder)]
+def command(points: int, requests: int, jobs: int, seeds: range, folder: Path) -> list[str]:
+    sizes = ",".join(str(8 * (k + 1)) for k in range(points // (LOADS * SEEDS)))
+    varied = f"--requests {requests} --block-size {sizes} --seed {seeds.start} --seeds {len(seeds)} --jobs {jobs}"
+    return [sys.executable, "-m", "pagesim", "sweep", *DESIGN, *varied.split(), "--out", str(folder)]
 
 
 def at_once(commands: list[list[str]]) -> Taken:
@@ -58,11 +59,11 @@ def at_once(commands: list[list[str]]) -> Taken:
     return Taken(time.perf_counter() - start_s, processor_s() - before_s, peak_kib / 1024)
 
 
-def measured(name: str, points: int, jobs: int, *parts: range) -> Taken:
+def measured(name: str, points: int, requests: int, jobs: int, *parts: range) -> Taken:
     with tempfile.TemporaryDirectory() as folder:
-        taken = at_once([command(points, jobs, part, Path(folder) / str(part.start)) for part in parts])
+        taken = at_once([command(points, requests, jobs, part, Path(folder) / str(part.start)) for part in parts])
     print(
-        f"{name}, {points:,} points: {taken.wall_s:.1f} s, {points / taken.wall_s:.1f}/s; "
+        f"{name}, {points:,} points of {requests:,} requests: {taken.wall_s:.1f} s, {points / taken.wall_s:.1f}/s; "
         f"{taken.processor_s:.1f} s of processor; driver {taken.peak_mib:.0f} MiB",
         flush=True,
     )
@@ -71,16 +72,17 @@ def measured(name: str, points: int, jobs: int, *parts: range) -> Taken:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--points", type=int, default=1000, help=f"a multiple of {FEW}")
+    parser.add_argument("--points", type=int, default=1000, help=f"a multiple of {LOADS * SEEDS}")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     seeds, half = range(1, SEEDS + 1), SEEDS // 2
-    measured("two jobs", FEW, 2, seeds)
+    for points in SMALL:
+        measured("two jobs", points, FEW_REQUESTS, 2, seeds)
     gains, bounds = [], []
     for _ in range(asked.rounds):
-        one = measured("one job", asked.points, 1, seeds)
-        two = measured("two jobs", asked.points, 2, seeds)
-        apart = measured("two halves apart", asked.points, 1, seeds[:half], seeds[half:])
+        one = measured("one job", asked.points, REQUESTS, 1, seeds)
+        two = measured("two jobs", asked.points, REQUESTS, 2, seeds)
+        apart = measured("two halves apart", asked.points, REQUESTS, 1, seeds[:half], seeds[half:])
         gains.append(one.wall_s / two.wall_s)
         bounds.append(one.wall_s / apart.wall_s)
         print(f"two jobs over one: {gains[-1]:.2f}; halves apart over one: {bounds[-1]:.2f}", flush=True)
