@@ -105,6 +105,8 @@ def _check(path: Path, result: Result, pairs: int) -> None:
     if not all("sha256" in run for run in result.trace.replications):
         raise UsageError(f"{path}: trace.replications without sha256; accepted: as `pagesim run` wrote it")
     for name, each in result.allocators.items():
+        if not each.per_run:
+            raise UsageError(f"{path}: allocators.{name}.per_run is empty; accepted: as `pagesim run` wrote it")
         for figure, values in each.per_run.items():
             if len(values) != pairs:
                 where = f"allocators.{name}.per_run.{figure}"

@@ -134,9 +134,9 @@ def _is_length_list(header: list[str]) -> bool:
 
 
 def _known() -> str:
-    kinds = [(kind.name, kind.required) for kind in CSV_FORMATS]
-    kinds += [(kind.shape.name, kind.required) for kind in (MOONCAKE, BAILIAN, RAGPULSE, OWN)]
-    return "known formats: " + "; ".join(f"{name} ({', '.join(required)})" for name, required in kinds)
+    rows = [f"{kind.name} ({', '.join(kind.required)})" for kind in CSV_FORMATS]
+    lines = [f"{kind.shape.name} ({', '.join(kind.required)})" for kind in (MOONCAKE, BAILIAN, RAGPULSE, OWN)]
+    return f"known formats: as CSV, {'; '.join(rows)}; as JSON lines, {'; '.join(lines)}"
 
 
 def _json_rows(path: Path, line: bytes, on_progress: OnProgress | None) -> JsonRows:

@@ -18,7 +18,7 @@ from pagesim.sim.facts import PoolFacts, TraceFacts, pool_facts, versions
 from pagesim.sim.measures import AtRefusal, Measures, length_edges
 from pagesim.sim.run import Runs
 from pagesim.sim.saved import SavedResult
-from pagesim.sim.stats import Interval, interval, share
+from pagesim.sim.stats import Interval, amount, interval, share
 from pagesim.sim.trace import Floats
 
 PARTS = ("used", "reserved", "internal", "free")
@@ -130,7 +130,7 @@ def _allocator(runs: list[Measures], max_model_len: int) -> AllocatorResult:
         rejected_share=share([run.rejected_share for run in runs]),
         **{part: share(values) for part, values in means.items()},
         steady_occupied=share([float(run.steady.occupied[0]) for run in runs]),
-        steady_sequences=interval([run.steady_sequences for run in runs]),
+        steady_sequences=amount([run.steady_sequences for run in runs]),
         at_refusal=_mean_at_refusal([run.at_refusal for run in runs if run.at_refusal is not None]),
         moved_tokens=total(lambda run: run.moved_tokens),
         refused_by_length=_bins(runs, max_model_len),

@@ -17,6 +17,11 @@ class Interval:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def half(self) -> float | None:
+        """Half of its width, where no end was cut off; of the longer side where one was."""
+        return None if self.low is None or self.high is None else max(self.high - self.mean, self.mean - self.low)
+
     def as_json(self) -> dict[str, float | None]:
         """The three numbers by name."""
         return {"mean": self.mean, "low": self.low, "high": self.high}
@@ -35,9 +40,14 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def share(values: Sequence[float]) -> Interval:
-    """The interval of a share: its ends stay within 0 and 1."""
+def amount(values: Sequence[float], most: float = math.inf) -> Interval:
+    """The interval of what is never below 0, nor above `most`: its ends stay within these."""
     whole = interval(values)
     if whole.low is None or whole.high is None:
         return whole
-    return Interval(whole.mean, max(whole.low, 0.0), min(whole.high, 1.0))
+    return Interval(whole.mean, max(whole.low, 0.0), min(whole.high, most))
+
+
+def share(values: Sequence[float]) -> Interval:
+    """The interval of a share: its ends stay within 0 and 1."""
+    return amount(values, 1.0)

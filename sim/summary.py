@@ -15,9 +15,7 @@ LONG_ONES = 2  # times the share of requests: then it is the long ones that are 
 
 def with_interval(value: Interval) -> str:
     """12.3% ± 0.4, half the width of the 95% interval in percentage points; without one for a single run."""
-    if value.low is None or value.high is None:
-        return percent(value.mean)
-    return f"{percent(value.mean)} ± {100 * (value.high - value.low) / 2:.1f}"
+    return percent(value.mean) + ("" if value.half is None else f" ± {100 * value.half:.1f}")
 
 
 def sentences(result: RunResult) -> list[str]:

@@ -37,7 +37,7 @@ class Pool:
         if self.max_model_len > self.capacity_tokens:
             raise UsageError(
                 f"a pool of {self.capacity_tokens} tokens is smaller than one sequence of {self.max_model_len}; "
-                f"accepted: max_model_len up to {self.capacity_tokens}"
+                f"accepted: a max_model_len up to {self.capacity_tokens}"
             )
         for name, size in (("blocks", self.block_size), ("longest sequences", self.max_model_len)):
             if self.capacity_tokens // size > MAX_PIECES:

@@ -19,7 +19,7 @@ from pagesim.sim.saved import SavedResult
 from pagesim.sim.serving.distribution import Distribution
 from pagesim.sim.serving.figures import REASONS, ServingFigures
 from pagesim.sim.serving.run import Served, ServedRuns
-from pagesim.sim.stats import Interval, interval, share
+from pagesim.sim.stats import Interval, amount, share
 from pagesim.sim.trace import Floats
 
 SHARES = ("used", "reserved", "internal", "free", "unusable", "cached")
@@ -152,18 +152,18 @@ def _allocator(runs: Sequence[Served]) -> AllocatorResult:
     each = [run.figures for run in runs]
 
     def over(of: Callable[[ServingFigures], float]) -> Interval:
-        return interval([of(one) for one in each])
+        return amount([of(one) for one in each])
 
     shares = {name: [one.pool[name] for one in each] for name in SHARES}
     occupied = [1 - free for free in shares["free"]]
     goodputs = [one.goodput_per_s for one in each if one.goodput_per_s is not None]
     by_name: dict[str, Any] = {name: sum(getattr(one, name) for one in each) for name in COUNTS}
-    by_name |= {name: interval([getattr(one, name) for one in each]) for name in RATES}
+    by_name |= {name: amount([getattr(one, name) for one in each]) for name in RATES}
     by_name |= {name: _latency([getattr(one, name) for one in each]) for name in LATENCIES}
     by_name |= {name: share(values) for name, values in shares.items()}
     return AllocatorResult(
         **by_name,
-        goodput_per_s=interval(goodputs) if goodputs else None,
+        goodput_per_s=amount(goodputs) if goodputs else None,
         occupied=share(occupied),
         running_mean=over(lambda one: one.pool["running"]),
         running_peak=max(one.running_peak for one in each),
@@ -201,7 +201,7 @@ def _where_all_have(each: Sequence[ServingFigures]) -> dict[str, list[float]]:
 def _latency(each: Sequence[Distribution]) -> Latency:
     known = [one for one in each if one.count]
     values = {
-        field.name: interval([getattr(one, field.name) for one in known]) if known else None
+        field.name: amount([getattr(one, field.name) for one in known]) if known else None
         for field in fields(Latency)
         if field.name not in ("count", "missing", "max")
     }

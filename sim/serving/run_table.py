@@ -24,9 +24,7 @@ def _rate(value: Interval | None) -> str:
     if value is None:
         return NONE
     digits = 0 if value.mean >= 100 else 2
-    if value.low is None or value.high is None:
-        return f"{value.mean:,.{digits}f}"
-    return f"{value.mean:,.{digits}f} ± {(value.high - value.low) / 2:,.{digits}f}"
+    return f"{value.mean:,.{digits}f}" + ("" if value.half is None else f" ± {value.half:,.{digits}f}")
 
 
 def _p50_p99(latency: Latency) -> str:

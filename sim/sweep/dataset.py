@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pagesim import __version__
+from pagesim.sim.errors import UsageError
 from pagesim.sim.files import atomic
 from pagesim.sim.jsontext import canonical
 from pagesim.sim.sweep.columns import TRACE, figure_columns
+from pagesim.sim.sweep.journal import FILE_NAME as JOURNAL
 from pagesim.sim.sweep.journal import Journal
 from pagesim.sim.sweep.plan import Plan, Variant
 from pagesim.sim.sweep.point import Point
@@ -83,7 +85,9 @@ def option_columns(options: Iterable[str]) -> dict[str, str]:
 
 
 def write_dataset(path: Path, every: Iterator[dict[str, Any]], kinds: Mapping[str, type]) -> int:
-    """Write all rows, atomically; how many there are. Raises UsageError if `path` cannot be written."""
+    """Write all rows, atomically; how many there are. Raises UsageError if `path` cannot be written, or a row
+    has what no sweep puts there.
+    """
     schema = pa.schema([(name, TYPES[kind]) for name, kind in kinds.items()])
     count = 0
     with atomic(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
@@ -95,9 +99,16 @@ def write_dataset(path: Path, every: Iterator[dict[str, Any]], kinds: Mapping[st
 
 def _table(some: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     unknown = {name for row in some for name in row} - set(schema.names)
-    assert not unknown, unknown
-    return pa.table([pa.array([row.get(name) for row in some], schema.field(name).type) for name in schema.names],
-                    schema=schema)  # fmt: skip
+    if unknown:
+        raise UsageError(f"{JOURNAL}: unknown figures {', '.join(sorted(unknown))}; accepted: as a sweep wrote it")
+    return pa.table([_column(some, schema.field(name)) for name in schema.names], schema=schema)
+
+
+def _column(some: Sequence[Mapping[str, Any]], field: pa.Field[Any]) -> Any:
+    try:
+        return pa.array([row.get(field.name) for row in some], field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise UsageError(f"{JOURNAL}: {field.name}: {error}; accepted: as a sweep wrote it") from error
 
 
 def read_dataset(path: Path, names: Sequence[str] | None = None) -> list[dict[str, Any]]:

@@ -20,11 +20,11 @@ def grid(axes: Sequence[Axis]) -> Iterator[dict[str, Any]]:
     for axis in axes:
         if axis.interval is not None:
             raise UsageError(
-                f"{flag(axis.name)} is an interval; accepted: LOW:HIGH:STEP, or --random N to draw from it"
+                f"{flag(axis.name)} is an interval; accepted: LOW:HIGH:STEP, or, to draw from it, `sweep --random N`"
             )
     count = math.prod(len(axis.values) for axis in axes)
     if count > MAX_VARIANTS:
-        raise UsageError(f"{count:,} combinations; accepted: up to {MAX_VARIANTS:,}, or --random N of them")
+        raise UsageError(f"{count:,} combinations; accepted: up to {MAX_VARIANTS:,}, or `sweep --random N` of them")
     names = [axis.name for axis in axes]
     return (dict(zip(names, values, strict=True)) for values in product(*(axis.values for axis in axes)))
 

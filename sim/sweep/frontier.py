@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pagesim.sim.jsontext import canonical
-from pagesim.sim.stats import Interval, interval
+from pagesim.sim.stats import Interval, amount
 from pagesim.sim.sweep.bisection import State
 from pagesim.sim.sweep.journal import Journal
 from pagesim.sim.sweep.objective import Objective
@@ -115,9 +115,9 @@ def _line(options: Mapping[str, Any], name: str, records: Sequence[Mapping[str, 
         options,
         name,
         states,
-        interval([row["load"] for row in rows]) if whole else None,
-        interval([row["rate_per_s"] for row in rows]) if found else None,
-        {figure: interval([row["figures"][figure] for row in rows]) for figure in first["figures"]} if whole else {},
+        amount([row["load"] for row in rows]) if whole else None,
+        amount([row["rate_per_s"] for row in rows]) if found else None,
+        {figure: amount([row["figures"][figure] for row in rows]) for figure in first["figures"]} if whole else {},
         _mean([row["prefix_hit_share"] for row in held]),
         _mean([row["rejected_share"] for row in held]),
         {key: first[key] for key in ("cards", "own_rate_per_s", "on_cards", "one_less") if key in first} or None,

@@ -55,9 +55,7 @@ def _load(line: Line) -> str:
 
 
 def _both(value: Interval) -> str:
-    if value.low is None or value.high is None:
-        return f"{value.mean:.3g}"
-    return f"{value.mean:.3g} ± {(value.high - value.low) / 2:.2g}"
+    return f"{value.mean:.3g}" + ("" if value.half is None else f" ± {value.half:.2g}")
 
 
 def sentences(lines: list[Line], frontier: Frontier) -> list[str]:
@@ -96,9 +94,9 @@ def _found(line: Line, frontier: Frontier) -> str:
 
 
 def _few(frontier: Frontier) -> str:
-    """A trace that is short may never fill the pool, whatever its load."""
+    """Of a short trace even all at once may be too little, whatever the allocator."""
     asked = frontier.plan.variants[0].options["requests"]
-    return "" if asked is None else f"; {asked:,} requests (--requests) may all fit at once"
+    return "" if asked is None else f", where all {asked:,} requests (--requests) come nearly at once"
 
 
 def _cards(line: Line, frontier: Frontier) -> str:

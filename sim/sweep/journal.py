@@ -54,12 +54,15 @@ class Journal:
         return key in self._failed
 
     def add(self, key: str, outcome: dict[str, Any]) -> None:
-        """Write an outcome, and see that it is on the disk."""
+        """Write an outcome, and see that it is on the disk. Raises UsageError if that cannot be."""
         start = self._file.seek(0, os.SEEK_END)
         record = {"key": key, **outcome}
-        self._file.write(canonical(record).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            self._file.write(canonical(record).encode() + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise UsageError(f"{self._path}: cannot be written ({error.strerror})") from error
         self._remember(record, start)
 
     def read(self, key: str) -> dict[str, Any]:

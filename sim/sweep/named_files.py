@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -29,10 +31,13 @@ def named_files(config: RunConfig) -> dict[str, str]:
 def check_files(files: Mapping[str, str]) -> None:
     """Raise UsageError if a file is not, on this machine, what it was where the sweep was planned."""
     for name, wanted in files.items():
-        if _known_hash(name) != wanted:
+        if _known_hash(name, stamp(name)) != wanted:
             raise UsageError(
                 f"{name}: not the file that the sweep was planned with; accepted: the same on every worker"
             )
+        if _met.setdefault(name, wanted) != wanted:
+            _import_again(name)
+            _met[name] = wanted
 
 
 def file_hash(name: str) -> str:
@@ -44,7 +49,31 @@ def file_hash(name: str) -> str:
         raise UsageError(f"{name}: cannot be read ({error.strerror})") from error
 
 
-_known_hash = lru_cache(maxsize=64)(file_hash)  # once in each worker
+def stamp(name: str) -> tuple[int, int, int]:
+    """What changes with a file's contents, and is quick to look at: a worker may live longer than what it has read.
+
+    Raises UsageError if there is no such file.
+    """
+    try:
+        status = Path(name).stat()
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be read ({error.strerror})") from error
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@lru_cache(maxsize=64)
+def _known_hash(name: str, stamp: tuple[int, int, int]) -> str:
+    return file_hash(name)  # known for as long as the stamp is the same
+
+
+_met: dict[str, str] = {}  # the hash of each file when this process last checked it
+
+
+def _import_again(name: str) -> None:
+    """An allocator's module that has changed since this process imported it."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == name:
+            importlib.reload(module)
 
 
 def _module_file(allocator: str) -> str:

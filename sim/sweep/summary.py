@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from pagesim.sim.stats import Interval, interval, share
+from pagesim.sim.stats import Interval, amount, share
 from pagesim.sim.sweep.dataset import NAMES, ROWS_AT_ONCE
 from pagesim.sim.sweep.plan import Plan, varied_options
 
@@ -117,4 +117,4 @@ def _interval(name: str, values: list[float | None]) -> Interval | None:
     known = [value for value in values if value is not None]
     if not known:
         return None
-    return (share if name.endswith("_share") or name in POOL_SHARES else interval)(known)
+    return (share if name.endswith("_share") or name in POOL_SHARES else amount)(known)

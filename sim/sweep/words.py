@@ -15,15 +15,11 @@ NONE = "-"
 
 
 def _time(value: Interval) -> str:
-    if value.low is None or value.high is None:
-        return seconds(value.mean)
-    return f"{seconds(value.mean)} ± {seconds((value.high - value.low) / 2)}"
+    return seconds(value.mean) + ("" if value.half is None else f" ± {seconds(value.half)}")
 
 
 def _number(value: Interval) -> str:
-    if value.low is None or value.high is None:
-        return f"{value.mean:,.0f}"
-    return f"{value.mean:,.0f} ± {(value.high - value.low) / 2:,.0f}"
+    return f"{value.mean:,.0f}" + ("" if value.half is None else f" ± {value.half:,.0f}")
 
 
 FIGURES: dict[str, tuple[str, Callable[[Interval], str]]] = {

@@ -59,7 +59,9 @@ def test_what_makes_no_sense_is_named(text: str, kind: object, said: str) -> Non
 def test_a_grid_has_every_combination_and_no_interval() -> None:
     axes = [axis("load", ["1,2"], LOADS), axis("block_size", ["8,16"], KINDS[int])]
     assert [tuple(each.values()) for each in grid(axes)] == [("1", 8), ("1", 16), ("2", 8), ("2", 16)]
-    with pytest.raises(UsageError, match="--load is an interval; accepted: LOW:HIGH:STEP, or --random N"):
+    with pytest.raises(
+        UsageError, match="--load is an interval; accepted: LOW:HIGH:STEP, or, to draw from it, `sweep --random N`"
+    ):
         grid([axis("load", ["1:2"], LOADS)])
 
 

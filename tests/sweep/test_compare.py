@@ -129,11 +129,13 @@ def test_a_result_changed_by_hand_is_one_line(pagesim: Any) -> None:
 
     a = save(pagesim, "a", "--allocator", "paged")
     text = (a / "run.json").read_text()
-    short, nameless = json.loads(text), json.loads(text)
+    short, nameless, empty = (json.loads(text) for _ in range(3))
+    empty["allocators"]["paged"]["per_run"] = {}
     short["allocators"]["paged"]["per_run"]["refused_share"].pop()
     del nameless["trace"]["replications"][1]["sha256"]
     for changed, said in (
         (short, "x.json: allocators.paged.per_run.refused_share has 3 values; accepted: 4"),
+        (empty, "x.json: allocators.paged.per_run is empty"),
         (nameless, "x.json: trace.replications without sha256; accepted: as"),
     ):
         Path("x.json").write_text(json.dumps(changed))

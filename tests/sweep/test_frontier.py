@@ -112,6 +112,14 @@ def test_cards_for_a_trace_are_the_fewest_that_hold_it(pagesim: Any) -> None:
     assert "of the prompt tokens are found in the caches" in said
 
 
+def test_a_trace_that_says_nothing_of_beginnings_is_told_before_anything_is_run(pagesim: Any) -> None:
+    line = '{"arrival_s": %d, "prompt_tokens": 9, "output_tokens": 20}\n'
+    Path("t.jsonl").write_text(line % 0 + line % 1)
+    outcome = pagesim("frontier", "--slo", "ttft_p99<1s", "--trace", "t.jsonl", "--route", "prefix")
+    assert outcome.status == 2
+    assert "--route prefix: t.jsonl has no hash_ids; accepted: round-robin" in outcome.err
+
+
 def test_prompts_that_begin_alike_go_to_one_card_and_are_found_there(pagesim: Any) -> None:
     write_trace(Path("t.jsonl"), 6)
     found = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -172,6 +173,15 @@ def test_a_file_that_is_no_journal_is_left_as_it_is(pagesim: Any, text: str) -> 
     assert outcome.status == 2
     assert "points.jsonl: byte 0: not a line of a sweep" in outcome.err
     assert Path("mine/points.jsonl").read_text() == text
+
+
+@pytest.mark.parametrize("changed", ['"refused":"many"', '"refuzed":1'])
+def test_a_figure_changed_by_hand_is_one_line(pagesim: Any, whole: Path, changed: str) -> None:
+    path = whole / "points.jsonl"
+    path.write_text(re.sub(r'"refused":\d+', changed, path.read_text(), count=1))
+    outcome = pagesim(*command("whole", "--jobs", "1"))
+    assert outcome.status == 2
+    assert "points.jsonl: " in outcome.err and "accepted: as a sweep wrote it" in outcome.err
 
 
 def test_a_first_line_that_is_torn_is_cut_off(whole: Path) -> None:

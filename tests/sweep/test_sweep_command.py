@@ -148,14 +148,19 @@ def test_another_trace_under_the_same_name_is_another_point(sweep: Any) -> None:
     Path("t.jsonl").write_text(line % 100)
     assert "1 point run" in " ".join(sweep("--trace", "t.jsonl").out.split())
     assert "1 skipped" in " ".join(sweep("--trace", "t.jsonl").out.split())
-    Path("t.jsonl").write_text(line % 101)
-    assert "1 point run" in " ".join(sweep("--trace", "t.jsonl").out.split())
+    Path("t.jsonl").write_text(line % 101)  # as long as before, in the same process
+    other = sweep("--trace", "t.jsonl")
+    assert other.status == 0 and "1 point run" in " ".join(other.out.split())
+    assert {row["mean_tokens"] for row in rows()} == {121}
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--load", "0.5:1"), "--load is an interval; accepted: LOW:HIGH:STEP, or --random N to draw from it"),
+        (
+            ("--load", "0.5:1"),
+            "--load is an interval; accepted: LOW:HIGH:STEP, or, to draw from it, `sweep --random N`",
+        ),
         (("--block-size", "16,many"), "--block-size 'many'; accepted: a whole number, or LOW:HIGH:STEP"),
         (("--load", "1,-2", "--allocators", "nobody"), "allocator 'nobody' is unknown"),
         (("--lengths", "zipf:3"), "zipf"),
@@ -212,6 +217,20 @@ def test_another_version_is_another_point(sweep: Any, monkeypatch: pytest.Monkey
     assert "2 skipped" in sweep("--load", 1, *SHORT).err
     monkeypatch.setattr("pagesim.sim.sweep.plan.__version__", "0.0.0")
     assert "2 of 2 points to run" in sweep("--load", 1, *SHORT).err
+
+
+def test_ends_of_an_interval_of_what_cannot_be_negative_are_not(sweep: Any) -> None:
+    words = ("--load", 1.2, "--on-full", "queue", "--requests", 50, "--seeds", 2, "--json")
+    figures = [figure for line in sweep(*words).json()["lines"] for figure in line["figures"].values() if figure]
+    assert 0.0 in {figure["low"] for figure in figures if figure["mean"] > 0}, "none was cut off: nothing is shown"
+    assert all(figure["low"] >= 0 for figure in figures)
+
+
+def test_where_nothing_can_be_run_there_is_no_table(sweep: Any) -> None:
+    outcome = sweep("--max-model-len", 30_000, "--requests", 50, "--seeds", 1)
+    assert outcome.status == 1
+    assert outcome.out.startswith("- 1 combination with 1 seed")
+    assert "accepted: a max_model_len up to 20000" in " ".join(outcome.out.split())
 
 
 def test_a_module_that_exits_when_it_is_imported_is_one_line(sweep: Any) -> None:

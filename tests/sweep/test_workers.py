@@ -19,6 +19,7 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 
 from pagesim.sim.config import RunConfig
+from pagesim.sim.sweep.named_files import file_hash
 from pagesim.sim.sweep.point import Point
 
 WORDS = (
@@ -156,3 +157,14 @@ def test_a_worker_with_other_files_or_another_version_says_so() -> None:
                           (version, "on a worker; accepted: 0.0.0")):  # fmt: skip
         assert outcome["rows"] == {} and outcome["errors"].keys() == set(RunConfig().allocators)
         assert all(said in error for error in outcome["errors"].values())
+
+
+def test_a_worker_that_lives_on_takes_an_allocator_as_it_is_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a cluster, whose workers outlive a sweep."""
+    source = "from pagesim.sim.allocators import Paged\nclass Changing(Paged):\n    def place(self, owner, tokens):\n"
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    config = RunConfig(allocators=("changing_here:Changing",))
+    for body, said in (("raise ValueError('first')", "first"), ("raise ValueError('and second')", "and second")):
+        (file := Path("changing_here.py").absolute()).write_text(f"{source}        {body}\n")
+        outcome = Point("k-0", config, {str(file): file_hash(str(file))}).run()
+        assert outcome["errors"] == {"changing_here:Changing": f"ValueError: {said}"}

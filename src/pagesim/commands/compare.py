@@ -59,8 +59,7 @@ def _print(found: Comparison) -> None:
 
 
 def _row(each: Difference) -> list[str]:
-    low, high = each.difference.low, each.difference.high
-    half = "" if low is None or high is None else f" ± {(high - low) / 2:.2g}"
+    half = "" if each.difference.half is None else f" ± {each.difference.half:.2g}"
     return [each.figure, f"{each.a:.4g}", f"{each.b:.4g}", f"{each.difference.mean:+.3g}{half}", each.verdict.value]
 
 

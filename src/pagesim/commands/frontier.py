@@ -84,6 +84,7 @@ def _frontier(said: dict[str, Any], slo: str, first: int, seeds: int | None, pre
     from pagesim.sim.sweep.objective import parse_objective
     from pagesim.sim.sweep.plan import make_plan
     from pagesim.sim.sweep.routing import ROUTES
+    from pagesim.sim.sweep.trace_once import read_once
 
     objective = parse_objective(slo)
     count = seeds if seeds is not None else 1 if "trace" in said else SEEDS
@@ -100,6 +101,11 @@ def _frontier(said: dict[str, Any], slo: str, first: int, seeds: int | None, pre
     waiting = {"on_full": "queue" if objective.waiting else "refuse", "load": "1"}
     combinations = (complete(values | waiting) for values in grid(axes_of(said)))
     plan = make_plan(combinations, range(first, first + count), _of_one_length)
+    if route == "prefix":
+        for variant in plan.variants:
+            trace = None if variant.config is None else read_once(variant.config)
+            if trace is not None and trace.hash_ids is None:
+                raise UsageError(f"--route prefix: {variant.options['trace']} has no hash_ids; accepted: {ROUTE}")
     return Frontier(plan, objective, precision, cast(Any, route))
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from pagesim.commands.where import Where
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from pagesim.sim.sweep.plan import Plan
     from pagesim.sim.sweep.result import SweepResult
     from pagesim.sim.sweep.sweep import Counts, Rest
@@ -78,28 +80,33 @@ def hand_out(result: SweepResult, as_json: bool, no_html: bool, figure: Path | N
 
 
 def _print(result: SweepResult) -> None:
-    from rich.box import SIMPLE
     from rich.console import Console
-    from rich.table import Table
 
     from pagesim.sim.sweep.words import head, sentences, table_rows
 
     console = Console(highlight=False, markup=False, emoji=False)
-    names, rows = head(result), table_rows(result)[:MOST_LINES]
-    shown = _fitting([names, *rows], len(result.varied) + 2, console.width)
+    if rows := table_rows(result)[:MOST_LINES]:
+        _print_table(console, head(result), rows, len(result.varied))
+    if len(result.lines) > MOST_LINES:
+        console.print(f"{len(result.lines) - MOST_LINES:,} more lines are in the results.")
+    for sentence in sentences(result):
+        console.print(f"- {sentence}")
+
+
+def _print_table(console: Console, names: list[str], rows: list[list[str]], varied: int) -> None:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    shown = _fitting([names, *rows], varied + 2, console.width)
     table = Table(*names[:shown], box=SIMPLE, pad_edge=False)
     for k, column in enumerate(table.columns):
         column.no_wrap = True
-        column.justify = "left" if k <= len(result.varied) else "right"
+        column.justify = "left" if k <= varied else "right"
     for row in rows:
         table.add_row(*row[:shown])
     console.print(table)
     if shown < len(names):
         console.print(f"Left out for want of room: {', '.join(names[shown:])}.")
-    if len(result.lines) > MOST_LINES:
-        console.print(f"{len(result.lines) - MOST_LINES:,} more lines are in the results.")
-    for sentence in sentences(result):
-        console.print(f"- {sentence}")
 
 
 def _fitting(rows: list[list[str]], least: int, width: int) -> int:

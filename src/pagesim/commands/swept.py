@@ -71,7 +71,7 @@ def _declared(option: RunOption) -> Any:
     info = option.info
     flags = (str(info.default), *(info.param_decls or ()))
     shown = f" [default: {option.default}]" if option.default not in (None, False) else ""
-    metavar = "on|off" if option.kind is bool else info.metavar
+    metavar = "on|off" if option.kind is bool else info.metavar or f"<{option.kind.__name__}>"
     return Annotated[
         list[str] | None,
         typer.Option(*flags, help=f"{info.help}{shown}", metavar=metavar, rich_help_panel=PANEL, show_default=False),
