@@ -76,9 +76,20 @@ def along(result: SweepResult, option: str, quantities: Sequence[Quantity], clif
                 figure.add_trace(_mark(curve, look, found), row, 1)
         figure.update_yaxes(title_text=quantity.title, row=row, col=1, **scale)
     if octaves:
-        figure.update_xaxes(type="log", **ticks(across))
+        figure.update_xaxes(type="log", **_ticks(across))
     figure.update_xaxes(title_text=axis_title(option), row=len(quantities), col=1)
     return laid_out(figure, PLOT_HEIGHT * len(quantities), _entries(each))
+
+
+def _ticks(positions: list[float]) -> dict[str, object]:
+    marks = ticks(positions)
+    labels = zip(positions, marks["ticktext"], strict=True)
+    return marks | {"ticktext": [_digits(position, 3) if label else "" for position, label in labels]}
+
+
+def _digits(value: float, count: int) -> str:
+    """So many of them, or all before the point."""
+    return f"{value:,.0f}" if value >= 10**count else f"{value:,.{count}g}"
 
 
 def _octaves(some: Sequence[float]) -> bool:
@@ -156,7 +167,7 @@ def waste(result: SweepResult) -> go.Figure:
         quantity = Quantity(NEVER_FILLED, "", share=True)
         figure.add_trace(_line(curve, looks[name], quantity, legend=True, bars=len(each) <= MOST_APART))
     sizes = values(result.lines, "block_size")
-    figure.update_xaxes(title_text="tokens in a block", type="log", **ticks(sizes))
+    figure.update_xaxes(title_text="tokens in a block", type="log", **_ticks(sizes))
     figure.update_yaxes(title_text="never filled, of what is owned", tickformat=".0%", rangemode="tozero")
     return laid_out(figure, PLOT_HEIGHT, _entries(each))
 
@@ -182,7 +193,7 @@ def heat_map(result: SweepResult, across: str, up: str, quantity: Quantity) -> g
             and (value := line.figures.get(quantity.figure)) is not None
         }
         figure.add_heatmap(
-            x=[f"{x:,.6g}" for x in columns], y=[f"{y:,.6g}" for y in rows], coloraxis="coloraxis",
+            x=[_digits(x, 4) for x in columns], y=[_digits(y, 4) for y in rows], coloraxis="coloraxis",
             z=[[cells.get((x, y)) for x in columns] for y in rows], row=number, col=1,
             text=[[_cell(cells.get((x, y)), quantity) for x in columns] for y in rows], texttemplate="%{text}",
             textfont={"size": CELL_FONT},

@@ -174,3 +174,10 @@ def test_the_curves_of_one_figure_have_the_same_names_in_all_its_plots(sweep: An
     for knee in map(json.loads, found[:2]):
         names = [trace["name"] for trace in knee["data"] if "line" in trace]
         assert len(names) > 3 and set(names) == {"reservation", "exact-fit", "paged"}
+
+
+def test_means_stand_under_an_axis_rounded(sweep: Any) -> None:
+    sweep("--lengths", "lognormal:65:45,lognormal:260:180,lognormal:1040:720", "--load", 2, *SHORT)
+    shown = figures(Path("pagesim-sweep/sweep.html"))["By tokens of a request, in the mean"]
+    labels = next(axis["ticktext"] for name, axis in shown["layout"].items() if "xaxis" in name and "ticktext" in axis)
+    assert labels == ["65", "258", "895"]
