@@ -15,14 +15,14 @@ import numpy as np
 import torch
 
 from pagesim.engine.engine import Engine
-from pagesim.engine.load import warm_up
-from pagesim.engine.load_tokens import private_tokens
 from pagesim.engine.sampling import SamplingParams
 from pagesim.engine.step import Step
 from pagesim.sim.trace import Floats
 from pagesim.validate.calibrate.design import Load
 from pagesim.validate.calibrate.noise import Noise
 from pagesim.validate.calibrate.shape import BatchTime, Shape
+from pagesim.validate.load import warm_up
+from pagesim.validate.load_tokens import private_tokens
 
 
 class Timer:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pagesim.engine.engine import Engine
-from pagesim.engine.load import Arrival, run_load
 from pagesim.sim.serving.server import serve
 from pagesim.sim.serving.steptime import StepTime
 from pagesim.sim.trace import Trace
@@ -19,6 +18,7 @@ from pagesim.validate.calibrate.design import Load, Reach, loads
 from pagesim.validate.calibrate.shape import BatchTime
 from pagesim.validate.calibrate.source import from_engine, reach_of
 from pagesim.validate.calibrate.timing import Timer
+from pagesim.validate.load import Arrival, run_load
 from pagesim.validate.realtime.figures import Figures
 from pagesim.validate.realtime.knee import knee_rate_per_s, sequences_at_once
 from pagesim.validate.realtime.result import Machine, Run, TimeComparison
