@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from pagesim.engine.attention import Backend, StepAttention, layer_options
+from pagesim.engine.attention import Attention, Backend
 from pagesim.engine.batch import Batch
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.decoder import Decoder
@@ -35,13 +35,8 @@ def peak_bytes(config: EngineConfig, weights: Weights, backend: Backend) -> int:
 @torch.inference_mode()
 def run_largest(config: EngineConfig, weights: Weights, backend: Backend, cache: KvCache) -> torch.Tensor:
     """The logits, [rows, vocab], of one pass over the largest batch."""
-    device = weights.embedding.device
-    batch = largest_batch(config, cache.layout, device)
-    decoder = Decoder(weights, config.token_budget)
-    attend = StepAttention(
-        backend, cache.layers, layer_options(weights.config), batch.slots, batch.decodes, batch.prefills
-    )
-    return decoder.logits(batch.token_ids, batch.positions, attend, batch.rows)
+    decoder = Decoder(weights, config.token_budget, Attention(backend, cache, weights.config))
+    return decoder.logits(largest_batch(config, cache.layout, weights.embedding.device))
 
 
 def largest_batch(config: EngineConfig, layout: CacheLayout, device: torch.device) -> Batch:

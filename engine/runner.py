@@ -6,7 +6,7 @@ from collections.abc import Sequence as Many
 
 import torch
 
-from pagesim.engine.attention import Backend, StepAttention, layer_options
+from pagesim.engine.attention import Attention, Backend
 from pagesim.engine.batch import Batch, make_batch
 from pagesim.engine.cache_manager import CacheManager
 from pagesim.engine.config import EngineConfig
@@ -33,8 +33,7 @@ class Runner:
         *,
         audit: bool,
     ) -> None:
-        self._decoder = Decoder(weights, max_model_len)
-        self._options = layer_options(weights.config)
+        self.decoder = Decoder(weights, max_model_len, Attention(backend, cache, weights.config))
         self._cache = cache
         self._manager = manager
         self._backend = backend
@@ -42,7 +41,7 @@ class Runner:
         self._device = weights.embedding.device
         self.graphs: DecodeGraphs | None = None
         if self._device.type == "cuda" and backend.name == "triton" and manager.is_paged and not config.eager:
-            self.graphs = DecodeGraphs(self._decoder, backend, cache, self._options, config.max_num_seqs, max_model_len)
+            self.graphs = DecodeGraphs(self.decoder, cache, config.max_num_seqs, max_model_len)
 
     @torch.inference_mode()
     def run(self, step: Step) -> dict[str, int]:
@@ -62,10 +61,7 @@ class Runner:
         """[R, vocab]: what follows each of the batch's `rows`."""
         if self.graphs is not None and batch.prefills is None:
             return self.graphs.logits(batch)
-        attend = StepAttention(
-            self._backend, self._cache.layers, self._options, batch.slots, batch.decodes, batch.prefills
-        )
-        return self._decoder.logits(batch.token_ids, batch.positions, attend, batch.rows)
+        return self.decoder.logits(batch)
 
 
 def _draws(samplers: Many[Sequence]) -> list[Draw]:
