@@ -103,7 +103,7 @@ class _Homes:
 
 def _homes(chunks: Many[Chunk], manager: CacheManager) -> _Homes:
     if not manager.is_paged:
-        return _Homes(np.array([[manager.slot(chunk.sequence, 0)] for chunk in chunks]), None)
+        return _Homes(np.array([[chunk.sequence.first_slot] for chunk in chunks], np.int64), None)
     tables = [chunk.sequence.block_table for chunk in chunks]
     widths = np.array([len(blocks) for blocks in tables])
     table = np.zeros((len(tables), widths.max()), np.int64)

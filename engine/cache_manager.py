@@ -58,9 +58,6 @@ class CacheManager(Protocol):
     def take_copies(self) -> tuple[tuple[int, int], ...]:
         """Blocks (source, target) to copy before this step writes: those that had to become private. Asked once."""
 
-    def slot(self, sequence: Sequence, position: int) -> int:
-        """The physical slot of one token position."""
-
     def slots(self, sequence: Sequence, start: int, stop: int) -> Slots:
         """The physical slots, [stop - start] int64, of token positions [start, stop)."""
 

@@ -32,12 +32,7 @@ class DecodeGraphs:
     """Captured at the first use of each size. `largest`: the most sequences of a step."""
 
     def __init__(
-        self,
-        decoder: Decoder,
-        cache: KvCache,
-        largest: int,
-        max_model_len: int,
-        capture: Capture | None = None,
+        self, decoder: Decoder, cache: KvCache, largest: int, max_model_len: int, capture: Capture | None = None
     ) -> None:
         device = cache.layers[0].device
         self._decoder = decoder
@@ -80,12 +75,11 @@ class DecodeGraphs:
         """A launch is chosen for the longest sequence there can be, since a graph cannot choose again."""
         longest = torch.full((size,), self._max_model_len, dtype=torch.int32)
         host_table = torch.zeros(size, self._table.shape[1], dtype=torch.int32)
-        layout = self._layout
         batch = Batch(
             token_ids=self._token_ids[:size],
             positions=self._positions[:size],
-            slots=Slots(self._slots[:size], layout),
-            decodes=Sequences(layout, self._lengths[:size], self._table[:size], longest, host_table, True),
+            slots=Slots(self._slots[:size], self._layout),
+            decodes=Sequences(self._layout, self._lengths[:size], self._table[:size], longest, host_table, True),
             prefills=None,
             rows=self._rows[:size],
             samplers=(),

@@ -123,7 +123,7 @@ class Engine:
         ends = frozenset() if sampling.ignore_eos else self.model.eos_token_ids
         detokenizers = tuple(Detokenizer(self.model.tokenizer) for _ in sequences) if stream_text else ()
         request = Request(request_id, sequences, sampling.stop_token_ids | ends, detokenizers, self._clock())
-        self._schedule(request)
+        self.scheduler.add(*request.entries)
         self._num_requests += 1
         self._requests[request_id] = request
         self._owners.update({sequence.id: (request, index) for index, sequence in enumerate(sequences)})
@@ -190,18 +190,6 @@ class Engine:
             bad = next(token for token in token_ids if not 0 <= token < vocab)
             raise RequestError(f"the prompt has token {bad}; accepted: 0 to {vocab - 1}")
         return token_ids
-
-    def _schedule(self, request: Request) -> None:
-        """All of its sequences, or none."""
-        added: list[str] = []
-        try:
-            for sequence in request.entries:
-                self.scheduler.add(sequence)
-                added.append(sequence.id)
-        except RequestError:
-            for id in added:
-                self.scheduler.abort(id)
-            raise
 
     def _run(self, step: Step) -> dict[str, int]:
         try:
