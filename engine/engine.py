@@ -63,7 +63,7 @@ class Engine:
         rows, row_tokens, dtype = self.cache.num_rows, self.cache.row_tokens, weights.embedding.dtype
         self.tensors = KvCache.allocate(weights.config, rows, row_tokens, dtype, device, audit=audit)
         self.scheduler = Scheduler(config, self.cache, self.max_model_len)
-        self.runner = Runner(config, weights, self.max_model_len, self.tensors, self.cache, self.backend, audit=audit)
+        self.runner = Runner(config, weights, self.max_model_len, self.tensors, self.backend, audit=audit)
         self._clock = clock
         self._on_step = on_step
         self._made_s = clock()

@@ -8,7 +8,6 @@ import torch
 
 from pagesim.engine.attention import Attention, Backend
 from pagesim.engine.batch import Batch, make_batch
-from pagesim.engine.cache_manager import CacheManager
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.decode_graphs import DecodeGraphs
 from pagesim.engine.decoder import Decoder
@@ -23,24 +22,16 @@ class Runner:
     """A decoder over one cache. With `audit` it asserts that no logit is NaN, which is what an unwritten slot holds."""
 
     def __init__(
-        self,
-        config: EngineConfig,
-        weights: Weights,
-        max_model_len: int,
-        cache: KvCache,
-        manager: CacheManager,
-        backend: Backend,
-        *,
-        audit: bool,
+        self, config: EngineConfig, weights: Weights, max_model_len: int, cache: KvCache, backend: Backend, audit: bool
     ) -> None:
         self.decoder = Decoder(weights, max_model_len, Attention(backend, cache, weights.config))
         self._cache = cache
-        self._manager = manager
         self._backend = backend
         self._audit = audit
         self._device = weights.embedding.device
         self.graphs: DecodeGraphs | None = None
-        if self._device.type == "cuda" and backend.name == "triton" and manager.is_paged and not config.eager:
+        may_capture = config.cache_kind == "paged" and not config.eager
+        if may_capture and backend.name == "triton" and self._device.type == "cuda":
             self.graphs = DecodeGraphs(self.decoder, cache, config.max_num_seqs, max_model_len)
 
     @torch.inference_mode()
@@ -50,7 +41,7 @@ class Runner:
             self._backend.copy(self._cache.layers, step.copies)
         if not step.chunks:
             return {}
-        batch = make_batch(step.chunks, self._manager, self._cache.layout, self._device)
+        batch = make_batch(step.chunks, self._cache.layout, self._device)
         logits = self.logits(batch)
         if self._audit:
             assert not logits.isnan().any(), f"step {step.number} read a slot that nobody had written"

@@ -90,9 +90,9 @@ def test_a_slot_that_is_written_elsewhere_is_misplaced(monkeypatch: pytest.Monke
 
     original = runner.make_batch
 
-    def beside(chunks: Any, manager: Any, *more: Any) -> Any:
-        batch = original(chunks, manager, *more)
-        return batch if len(chunks) < 3 else original(chunks[1:], manager, *more)
+    def beside(chunks: Any, *more: Any) -> Any:
+        batch = original(chunks, *more)
+        return batch if len(chunks) < 3 else original(chunks[1:], *more)
 
     of = experiment("reservation")
     monkeypatch.setattr(runner, "make_batch", beside)
