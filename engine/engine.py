@@ -74,11 +74,10 @@ class Engine:
     def report(self) -> list[str]:
         """What runs, where, and what its memory goes to: a few lines to print."""
         config, tokens = self.config, self.cache.num_rows * self.cache.row_tokens
+        dtype = str(self.model.weights.embedding.dtype).removeprefix("torch.")
         graphs = "no CUDA graphs" if self.runner.graphs is None else "CUDA graphs for decodes"
         return [
-            f"model        {self.model.name}, {config.device}, {self.model.weights.embedding.dtype}".replace(
-                "torch.", ""
-            ),
+            f"model        {self.model.name}, {config.device}, {dtype}",
             f"tokenizer    {self.model.tokenizer.description}",
             f"products     {'oneDNN, packed weights' if self.model.weights.is_packed else 'torch linear'}",
             f"attention    {self.backend.name}: {self.backend.description}, {graphs}",

@@ -31,7 +31,6 @@ class ModelConfig:
     `qkv_bias`, `output_bias`, `mlp_bias`: which projections have one. `qk_norm`: RMSNorm over each head of q and k.
     """
 
-    family: str
     vocab_size: int
     hidden_size: int
     intermediate_size: int
@@ -76,7 +75,6 @@ def read_config(config: Json, name: str) -> ModelConfig:
         )
     attention_bias = bool(config.get("attention_bias", False))
     return ModelConfig(
-        family=family,
         vocab_size=size("vocab_size"),
         hidden_size=hidden,
         intermediate_size=size("intermediate_size"),

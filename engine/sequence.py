@@ -97,11 +97,6 @@ class Sequence:
         return self.tokens[self.num_prompt :]
 
     @property
-    def num_outputs(self) -> int:
-        """How many tokens have been sampled."""
-        return len(self.tokens) - self.num_prompt
-
-    @property
     def max_slots(self) -> int:
         """Slots it holds at its end: the last sampled token is never computed and needs none."""
         return self.max_length - 1
