@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from pagesim.engine.sequence import Sequence
+from pagesim.engine.step import Chunk
 from pagesim.kernels.chunks import Chunks
 from pagesim.kernels.layout import CacheLayout
 from pagesim.kernels.sequences import Sequences
 from pagesim.kernels.slots import Slots
-
-if TYPE_CHECKING:
-    from pagesim.engine.sequence import Sequence
-    from pagesim.engine.step import Chunk
 
 Ints = npt.NDArray[np.int64]
 

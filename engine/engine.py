@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Many
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -22,11 +21,9 @@ from pagesim.engine.request import Request, make_sequences
 from pagesim.engine.runner import Runner
 from pagesim.engine.sampling import SamplingParams, sample_seed
 from pagesim.engine.scheduler import Scheduler
+from pagesim.engine.sequence import Sequence
+from pagesim.engine.step import Step
 from pagesim.engine.tokenizer import Detokenizer
-
-if TYPE_CHECKING:
-    from pagesim.engine.sequence import Sequence
-    from pagesim.engine.step import Step
 
 Prompt = str | Many[int]
 
