@@ -60,7 +60,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--machine-time", action="store_true")
     said = parser.parse_args()
-    bench = Bench.start(experiment(WorkloadConfig(), said.requests), said.model, "cpu", clock(said.machine_time, said.model))
+    bench = Bench.start(
+        experiment(WorkloadConfig(), said.requests), said.model, "cpu", clock(said.machine_time, said.model)
+    )
     with threads(bench.engine, 1):
         calibration, measured = measure(bench, said.requests, said.rounds)
     print(f"clock: {'the pace of a probe' if said.machine_time else 'the wall'}; {calibration.measured_on}")

@@ -50,6 +50,7 @@ class Picture {
     this.canvas.style.height = `${this.height}px`;
     this.context = this.canvas.getContext("2d");
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.context.lineJoin = "round";
     this.clear();
   }
 
@@ -107,7 +108,7 @@ class Picture {
       this.boxes(first, size, (x, y, w, h) => {
         if (placed || w < room) return;
         placed = true;
-        context.strokeStyle = theme.paper; context.lineWidth = 2.5; context.lineJoin = "round"; context.globalAlpha = .8; context.strokeText(label, x + 3, y + h / 2); context.globalAlpha = 1;
+        context.strokeStyle = theme.paper; context.lineWidth = 2.5; context.globalAlpha = .8; context.strokeText(label, x + 3, y + h / 2); context.globalAlpha = 1;
         context.fillStyle = theme.ink; context.fillText(label, x + 3, y + h / 2);
       });
     }
