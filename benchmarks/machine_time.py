@@ -13,7 +13,7 @@ from collections import deque
 from statistics import median
 
 from pagesim.engine import Engine, EngineConfig, SamplingParams
-from pagesim.engine.load_tokens import private_tokens
+from pagesim.validate.load_tokens import private_tokens
 
 SEQUENCES, CONTEXT = 16, 200
 EVERY_S = 0.04

@@ -55,11 +55,14 @@ Measured = dict[tuple[str, float], tuple[Experiment, list[Figures]]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", default="random:tiny")
     parser.add_argument("--requests", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--machine-time", action="store_true")
     said = parser.parse_args()
-    bench = Bench.start(experiment(WorkloadConfig(), said.requests), "random:tiny", "cpu", clock(said.machine_time))
+    bench = Bench.start(
+        experiment(WorkloadConfig(), said.requests), said.model, "cpu", clock(said.machine_time, said.model)
+    )
     with threads(bench.engine, 1):
         calibration, measured = measure(bench, said.requests, said.rounds)
     print(f"clock: {'the pace of a probe' if said.machine_time else 'the wall'}; {calibration.measured_on}")
@@ -126,12 +129,12 @@ def pooled(runs: list[Figures]) -> Figures:
     )
 
 
-def clock(machine_time: bool) -> Clock:
+def clock(machine_time: bool, model: str) -> Clock:
     if not machine_time:
         return Clock()
     from machine_time import MachineTime, Probe
 
-    paced = MachineTime(Probe("random:tiny"))
+    paced = MachineTime(Probe(model))
     return Clock(paced.now_s, paced.sleep)
 
 

@@ -1,4 +1,4 @@
-"""One step's attention: new K and V into their slots, then decodes and prefill chunks to their kernels.
+"""A batch's attention: new K and V into their slots, then decodes and prefill chunks to their kernels.
 
 A backend is chosen by name and is what runs: nothing else is run in its place. Rows of a batch come decodes first.
 """
@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import torch
 
+from pagesim.engine.batch import Batch
 from pagesim.engine.errors import ConfigError
+from pagesim.engine.kv_cache import KvCache
 from pagesim.engine.model_config import ModelConfig
 from pagesim.kernels.addressing import Addressing
 from pagesim.kernels.chunks import Chunks
@@ -81,31 +83,28 @@ def _triton(device: torch.device, block_size: int) -> Backend:
     return Backend("triton", description, write_kv, decode, prefill, copy_blocks)
 
 
-@dataclass(frozen=True, slots=True)
-class StepAttention:
-    """An `Attend` for one batch: its first rows are `decodes`, one each, and the rest are `prefills`."""
+class Attention:
+    """What every layer does with one cache, by way of `backend`."""
 
-    backend: Backend
-    caches: Caches
-    options: tuple[AttentionOptions, ...]
-    slots: Slots
-    decodes: Sequences | None
-    prefills: Chunks | None
+    def __init__(self, backend: Backend, cache: KvCache, config: ModelConfig) -> None:
+        self.backend = backend
+        self._caches = cache.layers
+        self._options = [AttentionOptions(config.head_dim**-0.5, window) for window in config.windows]
 
-    def __call__(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """`query`: [T, heads, D]; `key`, `value`: [T, KV heads, D]. Returns [T, heads, D]."""
-        cache, options = self.caches[layer], self.options[layer]
-        self.backend.write(key, value, cache, self.slots)
-        if self.prefills is None:
-            assert self.decodes is not None
-            return self.backend.decode(query, cache, self.decodes, options)
-        if self.decodes is None:
-            return self.backend.prefill(query, cache, self.prefills, options)
-        split = len(self.decodes)
-        decoded = self.backend.decode(query[:split], cache, self.decodes, options)
-        return torch.cat((decoded, self.backend.prefill(query[split:], cache, self.prefills, options)))
+    def __call__(
+        self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, batch: Batch
+    ) -> torch.Tensor:
+        """`query`: [T, heads, D]; `key`, `value`: [T, KV heads, D]. Returns [T, heads, D].
 
-
-def layer_options(config: ModelConfig) -> tuple[AttentionOptions, ...]:
-    """What each layer asks of attention: the usual scale, and its window."""
-    return tuple(AttentionOptions(config.head_dim**-0.5, window) for window in config.windows)
+        The first rows are the `decodes` of the batch, one each, and the rest are its `prefills`.
+        """
+        cache, options = self._caches[layer], self._options[layer]
+        self.backend.write(key, value, cache, batch.slots)
+        if batch.prefills is None:
+            assert batch.decodes is not None
+            return self.backend.decode(query, cache, batch.decodes, options)
+        if batch.decodes is None:
+            return self.backend.prefill(query, cache, batch.prefills, options)
+        split = len(batch.decodes)
+        decoded = self.backend.decode(query[:split], cache, batch.decodes, options)
+        return torch.cat((decoded, self.backend.prefill(query[split:], cache, batch.prefills, options)))

@@ -9,21 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from pagesim.engine.sequence import Sequence
+from pagesim.engine.step import Chunk
 from pagesim.kernels.chunks import Chunks
 from pagesim.kernels.layout import CacheLayout
 from pagesim.kernels.sequences import Sequences
 from pagesim.kernels.slots import Slots
-
-if TYPE_CHECKING:
-    from pagesim.engine.cache_manager import CacheManager
-    from pagesim.engine.sequence import Sequence
-    from pagesim.engine.step import Chunk
 
 Ints = npt.NDArray[np.int64]
 
@@ -43,8 +39,8 @@ class Batch:
     samplers: tuple[Sequence, ...]
 
 
-def make_batch(chunks: Many[Chunk], manager: CacheManager, layout: CacheLayout, device: torch.device) -> Batch:
-    """The batch of one step; `chunks` may not be empty."""
+def make_batch(chunks: Many[Chunk], layout: CacheLayout, device: torch.device) -> Batch:
+    """The batch of one step, over a cache of `layout`; `chunks` may not be empty."""
     ordered = sorted(chunks, key=_rank)
     starts = np.array([chunk.start for chunk in ordered])
     counts = np.array([chunk.num_tokens for chunk in ordered])
@@ -53,7 +49,7 @@ def make_batch(chunks: Many[Chunk], manager: CacheManager, layout: CacheLayout, 
     known = (sequence.tokens[start : start + count] for sequence, start, count, _ in ordered)
     token_ids = np.fromiter(chain.from_iterable(known), np.int64, num_tokens)
     positions = np.arange(num_tokens) + np.repeat(starts - (ends - counts), counts)
-    homes = _homes(ordered, manager)
+    homes = _homes([chunk.sequence for chunk in ordered], layout.block_size)
     owner = np.repeat(np.arange(len(ordered)), counts)
     split = int((counts == 1).sum())
     lengths = starts + counts
@@ -101,13 +97,14 @@ class _Homes:
         return Sequences.paged(table, some_lengths, layout, device)
 
 
-def _homes(chunks: Many[Chunk], manager: CacheManager) -> _Homes:
-    if not manager.is_paged:
-        return _Homes(np.array([[manager.slot(chunk.sequence, 0)] for chunk in chunks]), None)
-    tables = [chunk.sequence.block_table for chunk in chunks]
+def _homes(sequences: Many[Sequence], block_size: int) -> _Homes:
+    """All have a run of slots, or all have a block table: one cache manager placed them."""
+    if sequences[0].first_slot is not None:
+        return _Homes(np.array([[sequence.first_slot] for sequence in sequences], np.int64), None)
+    tables = [sequence.block_table for sequence in sequences]
     widths = np.array([len(blocks) for blocks in tables])
     table = np.zeros((len(tables), widths.max()), np.int64)
     table[np.arange(table.shape[1]) < widths[:, None]] = np.fromiter(
         chain.from_iterable(tables), np.int64, widths.sum()
     )
-    return _Homes(table, manager.row_tokens)
+    return _Homes(table, block_size)

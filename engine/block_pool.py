@@ -40,11 +40,6 @@ class BlockPool:
         return self.num_blocks - 1 - len(self._free)
 
     @property
-    def num_cached(self) -> int:
-        """Free blocks that can still be found by a hash."""
-        return sum(self.hash_of[block] is not None for block in self._free)
-
-    @property
     def free_blocks(self) -> tuple[int, ...]:
         """The free list, the block that is taken next first."""
         return tuple(self._free)

@@ -29,54 +29,40 @@ class CacheManager(Protocol):
     @property
     def blocks_used(self) -> int:
         """Blocks that somebody holds; a shared one counts once."""
-        ...
 
     @property
     def max_slots(self) -> int:
         """Slots of the longest sequence that an otherwise empty pool holds."""
-        ...
 
     def match(self, sequence: Sequence) -> list[int]:
         """Blocks that already hold the start of the sequence. A look-up: nothing is taken or touched."""
-        ...
 
     def admit(self, sequence: Sequence, hit: list[int], stop: int, room: int, keep_free: int) -> bool:
         """Give an empty-handed sequence the `hit` blocks and slots for tokens up to `stop`; False: not now.
 
         Only if `room` tokens would fit and, besides, `keep_free` blocks stay free.
         """
-        ...
 
     def grow(self, sequence: Sequence, start: int, stop: int) -> bool:
         """Make slots for tokens [start, stop), which are written next, private to the sequence; False: none are free.
 
         On False nothing has changed.
         """
-        ...
 
     def free(self, sequence: Sequence) -> None:
         """Take back all that the sequence holds."""
-        ...
 
     def fork(self, parent: Sequence, child: Sequence) -> None:
         """Let the child hold the parent's slots too, up to its computed tokens. Only paged caches can."""
-        ...
 
     def take_copies(self) -> tuple[tuple[int, int], ...]:
         """Blocks (source, target) to copy before this step writes: those that had to become private. Asked once."""
-        ...
-
-    def slot(self, sequence: Sequence, position: int) -> int:
-        """The physical slot of one token position."""
-        ...
 
     def slots(self, sequence: Sequence, start: int, stop: int) -> Slots:
         """The physical slots, [stop - start] int64, of token positions [start, stop)."""
-        ...
 
     def check(self) -> None:
         """Raise AssertionError, with the state, if a slot is owned twice, leaked, or counted wrongly. O(pool)."""
-        ...
 
 
 def make_cache(config: EngineConfig, num_blocks: int, max_model_len: int) -> CacheManager:

@@ -84,7 +84,8 @@ class ContiguousCache:
 
     def free(self, sequence: Sequence) -> None:
         """Take the run back, and join it with its free neighbours."""
-        start = self.slot(sequence, 0)
+        start = sequence.first_slot
+        assert start is not None
         stop = start + self._length(sequence)
         del self._owners[start]
         self.blocks_used -= (stop - start) // self.block_size
@@ -106,14 +107,10 @@ class ContiguousCache:
         """None: nothing is shared."""
         return ()
 
-    def slot(self, sequence: Sequence, position: int) -> int:
-        """First slot plus position."""
-        assert sequence.first_slot is not None
-        return sequence.first_slot + position
-
     def slots(self, sequence: Sequence, start: int, stop: int) -> Slots:
         """The slots, [stop - start] int64, of positions [start, stop)."""
-        return np.arange(start, stop, dtype=np.int64) + self.slot(sequence, 0)
+        assert sequence.first_slot is not None
+        return np.arange(start, stop, dtype=np.int64) + sequence.first_slot
 
     def check(self) -> None:
         """Raise AssertionError, with the state, if runs overlap, leave a hole, or are free side by side. O(runs)."""

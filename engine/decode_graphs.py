@@ -12,11 +12,9 @@ from collections.abc import Callable
 
 import torch
 
-from pagesim.engine.attention import Backend, StepAttention
 from pagesim.engine.batch import Batch
 from pagesim.engine.decoder import Decoder
 from pagesim.engine.kv_cache import KvCache
-from pagesim.kernels.options import AttentionOptions
 from pagesim.kernels.sequences import Sequences
 from pagesim.kernels.slots import Slots
 
@@ -34,17 +32,11 @@ class DecodeGraphs:
     """Captured at the first use of each size. `largest`: the most sequences of a step."""
 
     def __init__(
-        self,
-        decoder: Decoder,
-        backend: Backend,
-        cache: KvCache,
-        options: tuple[AttentionOptions, ...],
-        largest: int,
-        max_model_len: int,
-        capture: Capture | None = None,
+        self, decoder: Decoder, cache: KvCache, largest: int, max_model_len: int, capture: Capture | None = None
     ) -> None:
         device = cache.layers[0].device
-        self._decoder, self._backend, self._cache, self._options = decoder, backend, cache, options
+        self._decoder = decoder
+        self._layout = cache.layout
         self._max_model_len = max_model_len
         self._capture = capture or _Capture(device)
         self._replays: dict[int, Forward] = {}
@@ -83,15 +75,16 @@ class DecodeGraphs:
         """A launch is chosen for the longest sequence there can be, since a graph cannot choose again."""
         longest = torch.full((size,), self._max_model_len, dtype=torch.int32)
         host_table = torch.zeros(size, self._table.shape[1], dtype=torch.int32)
-        layout = self._cache.layout
-        sequences = Sequences(layout, self._lengths[:size], self._table[:size], longest, host_table, True)
-        slots = Slots(self._slots[:size], layout)
-        attend = StepAttention(self._backend, self._cache.layers, self._options, slots, sequences, None)
-
-        def forward() -> torch.Tensor:
-            return self._decoder.logits(self._token_ids[:size], self._positions[:size], attend, self._rows[:size])
-
-        return forward
+        batch = Batch(
+            token_ids=self._token_ids[:size],
+            positions=self._positions[:size],
+            slots=Slots(self._slots[:size], self._layout),
+            decodes=Sequences(self._layout, self._lengths[:size], self._table[:size], longest, host_table, True),
+            prefills=None,
+            rows=self._rows[:size],
+            samplers=(),
+        )
+        return lambda: self._decoder.logits(batch)
 
 
 class _Capture:

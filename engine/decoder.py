@@ -1,58 +1,47 @@
 """The forward pass of the Llama family, over a padding-free batch: rows are tokens, of whatever sequence and position.
 
-What the rows have to do with one another is the business of the `Attend` it is given; the rest is row by row. All
-of it is computed in the dtype of the weights.
+What the rows have to do with one another is the business of `attention`; the rest is row by row. All of it is computed
+in the dtype of the weights.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch.nn.functional import embedding, rms_norm, silu
 
+from pagesim.engine.attention import Attention
+from pagesim.engine.batch import Batch
 from pagesim.engine.rotary import rotary_table, rotate
 from pagesim.engine.weights import LayerWeights, Weights
 
 Turns = tuple[torch.Tensor, ...]  # cosines and sines, [T, 1, D] each
 
 
-class Attend(Protocol):
-    """Writes the new K and V of one layer into the cache and returns attention over it."""
-
-    def __call__(self, layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """`query`: [T, heads, D]; `key`, `value`: [T, KV heads, D]. Returns [T, heads, D]."""
-
-
 class Decoder:
-    """A model ready to run, for positions below `max_model_len`."""
+    """A model ready to run over the cache of `attention`, for positions below `max_model_len`."""
 
-    def __init__(self, weights: Weights, max_model_len: int) -> None:
+    def __init__(self, weights: Weights, max_model_len: int, attention: Attention) -> None:
         self._weights = weights
         self._config = weights.config
         table = rotary_table(self._config.rotary, self._config.head_dim, max_model_len)
         self._turns = table.to(weights.embedding)
+        self.attention = attention
 
-    def logits(
-        self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attend, rows: torch.Tensor
-    ) -> torch.Tensor:
-        """Logits of the next token after each of `rows`, [R, vocab]; all tokens are computed and cached.
-
-        `token_ids`, `positions`: [T] int64; `rows`: [R] int64, places in the batch.
-        """
+    def logits(self, batch: Batch) -> torch.Tensor:
+        """Logits of the next token after each of the batch's `rows`, [R, vocab]; all tokens are computed and cached."""
         weights, epsilon = self._weights, self._config.rms_norm_eps
-        hidden = embedding(token_ids, weights.embedding)
-        turns = self._turns.index_select(1, positions).unbind()
+        hidden = embedding(batch.token_ids, weights.embedding)
+        turns = self._turns.index_select(1, batch.positions).unbind()
         size = hidden.shape[1:]
         for number, layer in enumerate(weights.layers):
             normed = rms_norm(hidden, size, layer.input_norm, epsilon)
-            hidden = hidden + self._attention(number, layer, normed, turns, attend)
+            hidden = hidden + self._attend(number, layer, normed, turns, batch)
             hidden = hidden + _mlp(layer, rms_norm(hidden, size, layer.mlp_norm, epsilon))
-        last = rms_norm(hidden.index_select(0, rows), size, weights.norm, epsilon)
+        last = rms_norm(hidden.index_select(0, batch.rows), size, weights.norm, epsilon)
         return weights.head(last)
 
-    def _attention(
-        self, number: int, layer: LayerWeights, normed: torch.Tensor, turns: Turns, attend: Attend
+    def _attend(
+        self, number: int, layer: LayerWeights, normed: torch.Tensor, turns: Turns, batch: Batch
     ) -> torch.Tensor:
         """Query and key heads lie side by side in the product, and are turned together."""
         config = self._config
@@ -60,7 +49,8 @@ class Decoder:
         keys_end = config.num_heads + config.num_kv_heads
         turned = rotate(self._normed_heads(layer, heads[:, :keys_end]), *turns)
         query, key = turned[:, : config.num_heads].contiguous(), turned[:, config.num_heads :]
-        return layer.output(attend(number, query, key, heads[:, keys_end:]).flatten(1))
+        attended = self.attention(number, query, key, heads[:, keys_end:], batch)
+        return layer.output(attended.flatten(1))
 
     def _normed_heads(self, layer: LayerWeights, heads: torch.Tensor) -> torch.Tensor:
         if layer.query_norm is None or layer.key_norm is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Many
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -22,11 +21,9 @@ from pagesim.engine.request import Request, make_sequences
 from pagesim.engine.runner import Runner
 from pagesim.engine.sampling import SamplingParams, sample_seed
 from pagesim.engine.scheduler import Scheduler
+from pagesim.engine.sequence import Sequence
+from pagesim.engine.step import Step
 from pagesim.engine.tokenizer import Detokenizer
-
-if TYPE_CHECKING:
-    from pagesim.engine.sequence import Sequence
-    from pagesim.engine.step import Step
 
 Prompt = str | Many[int]
 
@@ -63,7 +60,7 @@ class Engine:
         rows, row_tokens, dtype = self.cache.num_rows, self.cache.row_tokens, weights.embedding.dtype
         self.tensors = KvCache.allocate(weights.config, rows, row_tokens, dtype, device, audit=audit)
         self.scheduler = Scheduler(config, self.cache, self.max_model_len)
-        self.runner = Runner(config, weights, self.max_model_len, self.tensors, self.cache, self.backend, audit=audit)
+        self.runner = Runner(config, weights, self.max_model_len, self.tensors, self.backend, audit=audit)
         self._clock = clock
         self._on_step = on_step
         self._made_s = clock()
@@ -74,11 +71,10 @@ class Engine:
     def report(self) -> list[str]:
         """What runs, where, and what its memory goes to: a few lines to print."""
         config, tokens = self.config, self.cache.num_rows * self.cache.row_tokens
+        dtype = str(self.model.weights.embedding.dtype).removeprefix("torch.")
         graphs = "no CUDA graphs" if self.runner.graphs is None else "CUDA graphs for decodes"
         return [
-            f"model        {self.model.name}, {config.device}, {self.model.weights.embedding.dtype}".replace(
-                "torch.", ""
-            ),
+            f"model        {self.model.name}, {config.device}, {dtype}",
             f"tokenizer    {self.model.tokenizer.description}",
             f"products     {'oneDNN, packed weights' if self.model.weights.is_packed else 'torch linear'}",
             f"attention    {self.backend.name}: {self.backend.description}, {graphs}",
@@ -123,7 +119,7 @@ class Engine:
         ends = frozenset() if sampling.ignore_eos else self.model.eos_token_ids
         detokenizers = tuple(Detokenizer(self.model.tokenizer) for _ in sequences) if stream_text else ()
         request = Request(request_id, sequences, sampling.stop_token_ids | ends, detokenizers, self._clock())
-        self._schedule(request)
+        self.scheduler.add(*request.entries)
         self._num_requests += 1
         self._requests[request_id] = request
         self._owners.update({sequence.id: (request, index) for index, sequence in enumerate(sequences)})
@@ -190,18 +186,6 @@ class Engine:
             bad = next(token for token in token_ids if not 0 <= token < vocab)
             raise RequestError(f"the prompt has token {bad}; accepted: 0 to {vocab - 1}")
         return token_ids
-
-    def _schedule(self, request: Request) -> None:
-        """All of its sequences, or none."""
-        added: list[str] = []
-        try:
-            for sequence in request.entries:
-                self.scheduler.add(sequence)
-                added.append(sequence.id)
-        except RequestError:
-            for id in added:
-                self.scheduler.abort(id)
-            raise
 
     def _run(self, step: Step) -> dict[str, int]:
         try:

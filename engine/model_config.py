@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pagesim.engine.errors import ModelError
@@ -30,7 +31,6 @@ class ModelConfig:
     `qkv_bias`, `output_bias`, `mlp_bias`: which projections have one. `qk_norm`: RMSNorm over each head of q and k.
     """
 
-    family: str
     vocab_size: int
     hidden_size: int
     intermediate_size: int
@@ -63,34 +63,34 @@ class ModelConfig:
 
 def read_config(config: Json, name: str) -> ModelConfig:
     """Read a Hugging Face config. `name`: the model, for messages. Raises ModelError that names the field."""
-    fields = _Fields(config, name)
+    size = partial(_size, config, name)
     family = _family(config, name)
-    fields.expect("hidden_act", "silu")
-    heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
-    kv_heads = fields.size("num_key_value_heads", heads)
+    if config.get("hidden_act", "silu") != "silu":
+        raise ModelError(f"{name}: hidden_act is {config['hidden_act']}; accepted: silu")
+    heads, hidden = size("num_attention_heads"), size("hidden_size")
+    kv_heads = size("num_key_value_heads", heads)
     if heads % kv_heads:
         raise ModelError(
             f"{name}: num_attention_heads is {heads}; accepted: a multiple of num_key_value_heads, {kv_heads}"
         )
     attention_bias = bool(config.get("attention_bias", False))
     return ModelConfig(
-        family=family,
-        vocab_size=fields.size("vocab_size"),
+        vocab_size=size("vocab_size"),
         hidden_size=hidden,
-        intermediate_size=fields.size("intermediate_size"),
-        num_layers=fields.size("num_hidden_layers"),
+        intermediate_size=size("intermediate_size"),
+        num_layers=size("num_hidden_layers"),
         num_heads=heads,
         num_kv_heads=kv_heads,
-        head_dim=fields.size("head_dim", hidden // heads),
+        head_dim=size("head_dim", hidden // heads),
         rms_norm_eps=float(config.get("rms_norm_eps", 1e-6)),
         rotary=read_rotary(config, name),
-        windows=_windows(config, family, fields.size("num_hidden_layers"), name),
+        windows=_windows(config, family, size("num_hidden_layers"), name),
         tie_embeddings=bool(config.get("tie_word_embeddings", False)),
         qkv_bias=family == "qwen2" or (attention_bias and family != "mistral"),
         output_bias=attention_bias and family in ("llama", "qwen3"),
         mlp_bias=family == "llama" and bool(config.get("mlp_bias", False)),
         qk_norm=family == "qwen3",
-        max_position_embeddings=fields.size("max_position_embeddings", 2048),
+        max_position_embeddings=size("max_position_embeddings", 2048),
         dtype=_dtype(config, name),
         eos_token_ids=eos_token_ids(config),
     )
@@ -104,24 +104,12 @@ def eos_token_ids(config: Json) -> frozenset[int]:
     return frozenset([value] if isinstance(value, int) else value)
 
 
-class _Fields:
-    """Reads sizes out of a config, and says which field of which model is wrong."""
-
-    def __init__(self, config: Json, name: str) -> None:
-        self._config = config
-        self._name = name
-
-    def size(self, field: str, default: int | None = None) -> int:
-        value = self._config.get(field)
-        value = default if value is None else value
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ModelError(f"{self._name}: {field} is {value}; accepted: a whole number above 0")
-        return value
-
-    def expect(self, field: str, only: str) -> None:
-        value = self._config.get(field, only)
-        if value != only:
-            raise ModelError(f"{self._name}: {field} is {value}; accepted: {only}")
+def _size(config: Json, name: str, field: str, default: int | None = None) -> int:
+    value = config.get(field)
+    value = default if value is None else value
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ModelError(f"{name}: {field} is {value}; accepted: a whole number above 0")
+    return value
 
 
 def _family(config: Json, name: str) -> str:

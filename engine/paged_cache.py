@@ -114,10 +114,6 @@ class PagedCache:
             self.pool.release([source])
         return pairs
 
-    def slot(self, sequence: Sequence, position: int) -> int:
-        """Block times block size plus offset."""
-        return sequence.block_table[position // self.block_size] * self.block_size + position % self.block_size
-
     def slots(self, sequence: Sequence, start: int, stop: int) -> Slots:
         """The slots, [stop - start] int64, of positions [start, stop)."""
         size, first = self.block_size, start // self.block_size

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
-from pagesim.engine.attention import Backend, StepAttention, layer_options
-from pagesim.engine.batch import Batch
+from pagesim.engine.attention import Attention, Backend
+from pagesim.engine.batch import Batch, make_batch
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.decoder import Decoder
 from pagesim.engine.kv_cache import KvCache
+from pagesim.engine.sampling import SamplingParams
+from pagesim.engine.sequence import Sequence
+from pagesim.engine.step import Chunk
 from pagesim.engine.weights import Weights
-from pagesim.kernels.chunks import Chunks
 from pagesim.kernels.layout import CacheLayout
-from pagesim.kernels.sequences import Sequences
-from pagesim.kernels.slots import Slots
 
 
 def peak_bytes(config: EngineConfig, weights: Weights, backend: Backend) -> int:
@@ -35,27 +37,14 @@ def peak_bytes(config: EngineConfig, weights: Weights, backend: Backend) -> int:
 @torch.inference_mode()
 def run_largest(config: EngineConfig, weights: Weights, backend: Backend, cache: KvCache) -> torch.Tensor:
     """The logits, [rows, vocab], of one pass over the largest batch."""
-    device = weights.embedding.device
-    batch = largest_batch(config, cache.layout, device)
-    decoder = Decoder(weights, config.token_budget)
-    attend = StepAttention(
-        backend, cache.layers, layer_options(weights.config), batch.slots, batch.decodes, batch.prefills
-    )
-    return decoder.logits(batch.token_ids, batch.positions, attend, batch.rows)
+    decoder = Decoder(weights, config.token_budget, Attention(backend, cache, weights.config))
+    return decoder.logits(largest_batch(config, cache.layout, weights.embedding.device))
 
 
 def largest_batch(config: EngineConfig, layout: CacheLayout, device: torch.device) -> Batch:
     """One prefill of `token_budget` tokens in the first blocks of the cache; as many rows as can sample in a step."""
     num_tokens = config.token_budget
-    positions = torch.arange(num_tokens)
-    table = torch.arange(-(-num_tokens // config.block_size))[None]
-    sequences = Sequences.paged(table, [num_tokens], layout, device)
-    return Batch(
-        token_ids=torch.zeros(num_tokens, dtype=torch.int64, device=device),
-        positions=positions.to(device),
-        slots=Slots.of(positions, layout, device),
-        decodes=None,
-        prefills=Chunks.of(sequences, [num_tokens]),
-        rows=positions[: min(config.max_num_seqs, num_tokens)].to(device),
-        samplers=(),
-    )
+    sequence = Sequence("largest", [0] * num_tokens, SamplingParams())
+    sequence.block_table = list(range(-(-num_tokens // config.block_size)))
+    batch = make_batch([Chunk(sequence, 0, num_tokens, samples=True)], layout, device)
+    return replace(batch, rows=torch.arange(min(config.max_num_seqs, num_tokens), device=device))

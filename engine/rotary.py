@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from pagesim.engine.errors import ModelError
-
-if TYPE_CHECKING:
-    import torch
 
 KINDS = ("default", "linear", "llama3")
 
@@ -53,8 +52,6 @@ def read_rotary(config: Mapping[str, Any], name: str) -> RotaryConfig:
 
 def frequencies(rotary: RotaryConfig, head_dim: int) -> torch.Tensor:
     """Radians per position, [head_dim / 2] fp32."""
-    import torch
-
     plain = 1.0 / rotary.theta ** (torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim)
     if rotary.kind == "default":
         return plain
@@ -68,8 +65,6 @@ def frequencies(rotary: RotaryConfig, head_dim: int) -> torch.Tensor:
 
 def rotary_table(rotary: RotaryConfig, head_dim: int, num_positions: int) -> torch.Tensor:
     """[2, num_positions, 1, head_dim] fp32: cosines, and sines with the sign that `rotate` needs, of each position."""
-    import torch
-
     angles = torch.arange(num_positions).float()[:, None] * frequencies(rotary, head_dim)
     cosines, sines = angles.cos(), angles.sin()
     return torch.stack((torch.cat((cosines, cosines), -1), torch.cat((-sines, sines), -1)))[:, :, None]
@@ -77,6 +72,4 @@ def rotary_table(rotary: RotaryConfig, head_dim: int, num_positions: int) -> tor
 
 def rotate(heads: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
     """Rotate `heads`, [T, heads, head_dim], by [T, 1, head_dim] each; dimension i goes with i + head_dim / 2."""
-    import torch
-
     return torch.addcmul(heads * cosines, heads.roll(heads.shape[-1] // 2, -1), sines)

@@ -6,9 +6,8 @@ from collections.abc import Sequence as Many
 
 import torch
 
-from pagesim.engine.attention import Backend, StepAttention, layer_options
+from pagesim.engine.attention import Attention, Backend
 from pagesim.engine.batch import Batch, make_batch
-from pagesim.engine.cache_manager import CacheManager
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.decode_graphs import DecodeGraphs
 from pagesim.engine.decoder import Decoder
@@ -23,26 +22,17 @@ class Runner:
     """A decoder over one cache. With `audit` it asserts that no logit is NaN, which is what an unwritten slot holds."""
 
     def __init__(
-        self,
-        config: EngineConfig,
-        weights: Weights,
-        max_model_len: int,
-        cache: KvCache,
-        manager: CacheManager,
-        backend: Backend,
-        *,
-        audit: bool,
+        self, config: EngineConfig, weights: Weights, max_model_len: int, cache: KvCache, backend: Backend, audit: bool
     ) -> None:
-        self._decoder = Decoder(weights, max_model_len)
-        self._options = layer_options(weights.config)
+        self.decoder = Decoder(weights, max_model_len, Attention(backend, cache, weights.config))
         self._cache = cache
-        self._manager = manager
         self._backend = backend
         self._audit = audit
         self._device = weights.embedding.device
         self.graphs: DecodeGraphs | None = None
-        if self._device.type == "cuda" and backend.name == "triton" and manager.is_paged and not config.eager:
-            self.graphs = DecodeGraphs(self._decoder, backend, cache, self._options, config.max_num_seqs, max_model_len)
+        may_capture = config.cache_kind == "paged" and not config.eager
+        if may_capture and backend.name == "triton" and self._device.type == "cuda":
+            self.graphs = DecodeGraphs(self.decoder, cache, config.max_num_seqs, max_model_len)
 
     @torch.inference_mode()
     def run(self, step: Step) -> dict[str, int]:
@@ -51,7 +41,7 @@ class Runner:
             self._backend.copy(self._cache.layers, step.copies)
         if not step.chunks:
             return {}
-        batch = make_batch(step.chunks, self._manager, self._cache.layout, self._device)
+        batch = make_batch(step.chunks, self._cache.layout, self._device)
         logits = self.logits(batch)
         if self._audit:
             assert not logits.isnan().any(), f"step {step.number} read a slot that nobody had written"
@@ -62,10 +52,7 @@ class Runner:
         """[R, vocab]: what follows each of the batch's `rows`."""
         if self.graphs is not None and batch.prefills is None:
             return self.graphs.logits(batch)
-        attend = StepAttention(
-            self._backend, self._cache.layers, self._options, batch.slots, batch.decodes, batch.prefills
-        )
-        return self._decoder.logits(batch.token_ids, batch.positions, attend, batch.rows)
+        return self.decoder.logits(batch)
 
 
 def _draws(samplers: Many[Sequence]) -> list[Draw]:

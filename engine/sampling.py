@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import torch
 
 MASK = 2**64 - 1
-PIECE = 512  # measured: of 64 to 1,024 the fastest for 16 rows of 150,000 in bf16
-LARGE_VOCAB = 4096  # below, `argmax` alone is as fast
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +96,12 @@ def sample(logits: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
 
 
 def _likeliest(logits: torch.Tensor) -> torch.Tensor:
-    """argmax of each row, the first of equals; by way of the maxima of short pieces, ten times as fast on a CPU."""
+    """argmax of each row, the first of equals. On a CPU by numpy, whose search is ten times as fast as torch's."""
     import torch
 
-    num_rows, vocab = logits.shape
-    if vocab < LARGE_VOCAB:
+    if logits.device.type != "cpu":
         return logits.argmax(-1)
-    whole = vocab // PIECE * PIECE
-    pieces = logits[:, :whole].reshape(num_rows, whole // PIECE, PIECE).amax(-1)
-    if whole < vocab:
-        pieces = torch.cat((pieces, logits[:, whole:].amax(-1, keepdim=True)), 1)
-    places = pieces.argmax(-1, keepdim=True) * PIECE + torch.arange(PIECE, device=logits.device)
-    places.clamp_(max=vocab - 1)  # repeats the last token, whose first place counts
-    best = logits.gather(-1, places).argmax(-1, keepdim=True)
-    return places.gather(-1, best).flatten()
+    return torch.from_numpy(logits.float().numpy().argmax(-1))
 
 
 def _draw(logits: torch.Tensor, draws: Sequence[Draw]) -> torch.Tensor:

@@ -7,6 +7,7 @@ host. Whatever the cache manager, the rules are the same; a contiguous one never
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 from pagesim.engine.cache_manager import CacheManager
@@ -47,23 +48,26 @@ class Scheduler:
         """Whether anybody runs or waits."""
         return bool(self.running or self.waiting)
 
-    def add(self, sequence: Sequence) -> None:
-        """Let a sequence, with its forks, wait. It can be admitted in the next step.
+    def add(self, *sequences: Sequence) -> None:
+        """Let sequences, with their forks, wait: all of them or none. They can be admitted in the next step.
 
         An answer ends at `max_model_len` at the latest. Raises RequestError on what could never be served.
         """
-        check_request(sequence, self.config, self.cache, self.max_model_len)
-        ids = [each.id for each in (sequence, *sequence.forks)]
-        for id in ids:
-            if id in self.sequences or ids.count(id) > 1:
+        for sequence in sequences:
+            check_request(sequence, self.config, self.cache, self.max_model_len)
+        everyone = [each for sequence in sequences for each in (sequence, *sequence.forks)]
+        for id, count in Counter(each.id for each in everyone).items():
+            if id in self.sequences or count > 1:
                 raise RequestError(f"request {id!r} is running or waiting already; accepted: an id of its own")
-        for each in (sequence, *sequence.forks):
+        for each in everyone:
             each.max_length = min(each.max_length, self.max_model_len)
             each.rank = (each.priority if self.config.policy == "priority" else 0, self._num_arrivals)
             self._num_arrivals += 1
-            each.status = Status.WAITING if each is sequence else Status.PENDING
+            each.status = Status.PENDING
             self.sequences[each.id] = each
-        self.waiting.add(sequence)
+        for sequence in sequences:
+            sequence.status = Status.WAITING
+            self.waiting.add(sequence)
 
     def schedule(self) -> Step:
         """Decide the next step. Every sequence that gets tokens has slots for them afterwards.

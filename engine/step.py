@@ -48,8 +48,3 @@ class Step:
     waiting: int
     scheduled_tokens: int
     blocks_used: int
-
-    @property
-    def idle(self) -> bool:
-        """Whether there is nothing to do, now or once room is found."""
-        return not (self.running or self.waiting)

@@ -105,7 +105,6 @@ class Detokenizer:
         self._tokenizer = tokenizer
         self._context = 0  # decoding starts here
         self._given = 0  # tokens whose text has been given out
-        self.text = ""
 
     def extend(self, token_ids: list[int], *, finished: bool) -> str:
         """All tokens so far; returns the text that is new. `finished`: give out even an incomplete character."""
@@ -113,7 +112,5 @@ class Detokenizer:
         whole = self._tokenizer.decode(token_ids[self._context :])
         if len(whole) <= len(before) or (whole.endswith(REPLACEMENT) and not finished):
             return ""
-        new = whole[len(before) :]
         self._context, self._given = self._given, len(token_ids)
-        self.text += new
-        return new
+        return whole[len(before) :]

@@ -150,17 +150,15 @@ def _empty_layer(config: ModelConfig, like: torch.Tensor) -> LayerWeights:
 
 
 def _layer_views(layer: LayerWeights, config: ModelConfig) -> dict[str, torch.Tensor]:
-    views = {"input_layernorm.weight": layer.input_norm, "post_attention_layernorm.weight": layer.mlp_norm}
-    views |= layer.qkv.named(
-        {
-            "self_attn.q_proj": config.query_size,
-            "self_attn.k_proj": config.kv_size,
-            "self_attn.v_proj": config.kv_size,
-        }
-    )
-    views |= layer.output.named({"self_attn.o_proj": config.hidden_size})
-    views |= layer.gate_up.named({"mlp.gate_proj": config.intermediate_size, "mlp.up_proj": config.intermediate_size})
-    views |= layer.down.named({"mlp.down_proj": config.hidden_size})
+    query, kv, inner = config.query_size, config.kv_size, config.intermediate_size
+    views = {
+        "input_layernorm.weight": layer.input_norm,
+        **layer.qkv.named({"self_attn.q_proj": query, "self_attn.k_proj": kv, "self_attn.v_proj": kv}),
+        **layer.output.named({"self_attn.o_proj": config.hidden_size}),
+        "post_attention_layernorm.weight": layer.mlp_norm,
+        **layer.gate_up.named({"mlp.gate_proj": inner, "mlp.up_proj": inner}),
+        **layer.down.named({"mlp.down_proj": config.hidden_size}),
+    }
     if layer.query_norm is not None and layer.key_norm is not None:
         views |= {"self_attn.q_norm.weight": layer.query_norm, "self_attn.k_norm.weight": layer.key_norm}
     return views

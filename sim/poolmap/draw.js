@@ -1,6 +1,7 @@
 // Draws a pool onto a canvas: slot by slot where there is room, or in cells that each stand for many slots.
 "use strict";
 const MOST_ROWS = 16, ROW_GAP = 3, CELL = 9, CELL_ROWS = 14, LEAST_PIXELS = 0.45;
+const FINEST = 4;  // of a pixel: how finely heights in a cell are told apart
 
 const theme = {
   read() {
@@ -49,12 +50,17 @@ class Picture {
     this.canvas.style.height = `${this.height}px`;
     this.context = this.canvas.getContext("2d");
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.context.lineJoin = "round";
+    this.clear();
   }
 
   draw(selected) {
-    const context = this.context;
-    context.fillStyle = theme.panel; context.fillRect(0, 0, this.width, this.height);
-    if (this.fine) this.drawSlots(selected); else this.drawCells();
+    if (this.fine) { this.clear(); this.drawSlots(selected); } else this.drawCells();
+  }
+
+  clear() {
+    this.context.fillStyle = theme.panel; this.context.fillRect(0, 0, this.width, this.height);
+    this.drawn = [];  // how high each part reaches in each cell, as it is on the canvas
   }
 
   // Calls with the rectangles, row by row, of slots first ... first + count.
@@ -102,7 +108,7 @@ class Picture {
       this.boxes(first, size, (x, y, w, h) => {
         if (placed || w < room) return;
         placed = true;
-        context.strokeStyle = theme.paper; context.lineWidth = 2.5; context.lineJoin = "round"; context.globalAlpha = .8; context.strokeText(label, x + 3, y + h / 2); context.globalAlpha = 1;
+        context.strokeStyle = theme.paper; context.lineWidth = 2.5; context.globalAlpha = .8; context.strokeText(label, x + 3, y + h / 2); context.globalAlpha = 1;
         context.fillStyle = theme.ink; context.fillText(label, x + 3, y + h / 2);
       });
     }
@@ -112,7 +118,7 @@ class Picture {
   // Whether the longest free run is worth showing: somebody was refused, by an allocator that gives runs.
   noRoom() { return this.pool.runs && this.pool.events.some(({kind}) => kind === letters.refuse || kind === letters.wait); }
 
-  // The shares of a cell are stacked in it, from the bottom: used, reserved, internal.
+  // The shares of a cell are stacked in it, from the bottom: used, reserved, internal. Only cells that changed are drawn.
   drawCells() {
     const {pool, context} = this, count = Math.ceil(pool.capacity / this.perCell);
     const parts = [new Float64Array(count), new Float64Array(count), new Float64Array(count)];
@@ -126,19 +132,24 @@ class Picture {
       add(parts[0], first, filled); add(parts[1], first + filled, toBe - filled); add(parts[2], first + toBe, size - toBe);
     });
     const looks = theme.parts();
+    if (this.framed) this.clear();
+    this.framed = this.noRoom();
     for (let cell = 0; cell < count; cell++) {
-      const x = cell % this.columns * CELL, top = Math.floor(cell / this.columns) * (this.rowHeight + ROW_GAP);
       const whole = Math.min(this.perCell, pool.capacity - cell * this.perCell);
+      let sum = 0;
+      const tops = parts.map(part => Math.round((sum += part[cell]) / whole * this.rowHeight * FINEST) / FINEST);
+      if (this.drawn[cell] && tops.every((height, k) => height === this.drawn[cell][k])) continue;
+      this.drawn[cell] = tops;
+      const x = cell % this.columns * CELL, top = Math.floor(cell / this.columns) * (this.rowHeight + ROW_GAP);
       context.fillStyle = theme.paper; context.fillRect(x, top, CELL - 1, this.rowHeight);
-      let bottom = top + this.rowHeight;
-      parts.forEach((part, k) => {
-        const height = part[cell] / whole * this.rowHeight;
-        for (const style of looks[k]) if (height > 0) { context.fillStyle = style; context.fillRect(x, bottom - height, CELL - 1, height); }
-        bottom -= height;
+      let below = 0;
+      tops.forEach((height, k) => {
+        for (const style of looks[k]) if (height > below) { context.fillStyle = style; context.fillRect(x, top + this.rowHeight - height, CELL - 1, height - below); }
+        below = height;
       });
     }
     this.parts = parts;
-    if (this.noRoom()) {
+    if (this.framed) {
       const [first, slots] = pool.longestFree(), last = Math.floor(Math.max(first, first + slots - 1) / this.perCell);
       context.strokeStyle = theme.mark; context.lineWidth = 2; context.setLineDash([4, 2]);
       for (let cell = Math.floor(first / this.perCell); cell <= last && slots; cell++)

@@ -99,7 +99,7 @@ const pagesimMap = (() => {
       views[k].picture.draw(selected && selected.pool === k ? selected.owner : null);
       describe(views[k], pool, happenings[k].refusal.includes(frame) || happenings[k].wait.includes(frame) || happenings[k].preemption.includes(frame));
     });
-    drawMarks();
+    moveMark();
     listeners.forEach(listener => listener());
   }
 
@@ -114,13 +114,16 @@ const pagesimMap = (() => {
       : `Every slot is drawn, ${number(first.picture.slots)} to a row, in the order of their addresses; each sequence has a colour and, where there is room, its number.` +
         (pools.some(pool => pool.plain) ? " Blocks without a shared content are interchangeable: how many a sequence holds is the simulator's account, which of them it got is this recording's choice." : "");
     legend(first.picture.fine);
+    drawMarks();
     show(frame);
   }
 
+  // The marks stay as they are; the line that says where we are moves over them.
+  let marks = null;
   function drawMarks() {
-    const canvas = at("map-marks"), width = canvas.clientWidth, ratio = window.devicePixelRatio || 1, line = 15, label = Math.min(96, width / 4);
+    const canvas = document.createElement("canvas"), width = at("map-marks").clientWidth, ratio = window.devicePixelRatio || 1, line = 15, label = Math.min(96, width / 4);
     const rows = pools.flatMap((pool, k) => kinds.filter(name => happenings[k][name].length).map(name => [k, name]));
-    canvas.width = width * ratio; canvas.height = (rows.length * line + 4) * ratio; canvas.style.height = `${rows.length * line + 4}px`;
+    canvas.width = width * ratio; canvas.height = (rows.length * line + 4) * ratio;
     const context = canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.font = "11px system-ui, sans-serif"; context.textBaseline = "middle";
@@ -136,8 +139,17 @@ const pagesimMap = (() => {
       }
       context.textAlign = "start";
     });
-    const x = label + 6 + (width - label - 12) * frame / Math.max(1, data.frames.length - 1);
-    context.fillStyle = theme.mark; context.fillRect(x - 1, 0, 2, rows.length * line + 4);
+    marks = {canvas, ratio, from: label + 6, span: width - label - 12};
+    Object.assign(at("map-marks"), {width: canvas.width, height: canvas.height});
+    at("map-marks").style.height = `${rows.length * line + 4}px`;
+  }
+
+  function moveMark() {
+    const {canvas, ratio, from, span} = marks, context = at("map-marks").getContext("2d");
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    if (canvas.width && canvas.height) context.drawImage(canvas, 0, 0);
+    context.fillStyle = theme.mark;
+    context.fillRect((from + span * frame / Math.max(1, data.frames.length - 1) - 1) * ratio, 0, 2 * ratio, canvas.height);
   }
 
   function point(index, event, choose) {

@@ -67,7 +67,17 @@ try {
     return {forward, back};
   });
 
-  await page.evaluate(() => pagesimMap.show(pagesimMap.frames.length >> 1));
+  // What is drawn step by step, only where something changed, beside the same drawn afresh: another scheme redraws all.
+  const pictures = () => page.evaluate(() => [...document.querySelectorAll("#map-pools canvas, #map-marks")].map(canvas => canvas.toDataURL()));
+  const into = async value => { await page.emulateMediaFeatures([{name: "prefers-color-scheme", value}]); await settled(); return pictures(); };
+  seen.redrawn = true; seen.asAfresh = [];
+  for (const share of [1, 1 / 3, 1 / 2]) {
+    await page.evaluate(until => { for (let frame = 0; frame <= until; frame++) pagesimMap.show(frame); }, (seen.end * share) >> 0);
+    const stepwise = await pictures();
+    seen.redrawn &&= (await into(scheme === "dark" ? "light" : "dark")).every((picture, k) => picture !== stepwise[k]);
+    seen.asAfresh.push(...(await into(scheme)).map((picture, k) => picture === stepwise[k]));
+  }
+
   await page.waitForFunction(() => document.getElementById("table-owner").options.length === pagesimMap.pools[Number(document.getElementById("table-pool").value)].table.size);
   seen.table = await page.evaluate(() => {
     const at = id => document.getElementById(id), change = (id, value, type) => { at(id).value = value; at(id).dispatchEvent(new Event(type)); };

@@ -121,6 +121,7 @@ def check_player(seen: dict[str, Any], case: Case) -> None:
     assert seen["left"] == max(seen["n"] - 1, 0) and seen["playing"] and seen["paused"]
     assert seen["accounts"]["forward"] == wanted
     assert seen["accounts"]["back"] == [[frame, wanted[frame]] for frame, _ in seen["accounts"]["back"]]
+    assert (seen["redrawn"], set(seen["asAfresh"])) == (True, {True})
     table = seen["table"]
     assert table["picture"] == table["entries"] and table["picked"] == 1 and table["tokens"] > 17
     block = table["entries"][17 // table["unit"]]

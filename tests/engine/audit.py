@@ -37,8 +37,15 @@ class SlotMemory:
     def write(self, sequence: Sequence, start: int, stop: int) -> None:
         states = states_of(sequence)
         for position, slot in enumerate(self.cache.slots(sequence, start, stop).tolist(), start):
-            assert slot == self.cache.slot(sequence, position)
+            assert slot == self.slot(sequence, position)
             self.written[slot] = states[position]
+
+    def slot(self, sequence: Sequence, position: int) -> int:
+        """Where a token lies, by what the cache wrote into the sequence."""
+        if sequence.first_slot is not None:
+            return sequence.first_slot + position
+        size = self.cache.block_size
+        return sequence.block_table[position // size] * size + position % size
 
     def read(self, sequence: Sequence, stop: int) -> None:
         slots = self.cache.slots(sequence, 0, stop).tolist()

@@ -36,7 +36,8 @@ def test_blocks_with_a_hash_go_to_the_tail_the_end_of_the_chain_before_its_start
     for block in table[:3]:
         pool.enter(block, bytes([block]))
     pool.release(table)
-    assert pool.free_blocks == (4, 5, 6, 3, 2, 1) and pool.num_cached == 3
+    assert pool.free_blocks == (4, 5, 6, 3, 2, 1)
+    assert [pool.hash_of[block] is not None for block in pool.free_blocks] == [False] * 3 + [True] * 3
 
 
 def test_a_hash_is_forgotten_only_when_the_block_is_taken() -> None:
@@ -147,7 +148,8 @@ class AgainstNaive(RuleBasedStateMachine):
         self.pool.check(Counter(block for table in self.tables for block in table))
         assert list(self.pool.free_blocks) == self.free
         assert self.pool.num_used + self.pool.num_free == self.NUM_BLOCKS - 1
-        assert self.pool.num_cached == sum(self.hashed(block) for block in self.free)
+        carried = [self.pool.hash_of[block] is not None for block in self.pool.free_blocks]
+        assert carried == [self.hashed(block) for block in self.free]
         for letter in (b"a", b"b"):
             assert self.pool.find(letter) == next((block for h, block in self.entries if h == letter), None)
 

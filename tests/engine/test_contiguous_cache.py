@@ -70,7 +70,7 @@ def test_an_exact_fit_is_as_long_as_the_sequence_will_be() -> None:
     first, second = sequence("a", 10, 6), sequence("b", 3, 4)
     assert admit(cache, first) and admit(cache, second)
     assert second.first_slot == 15 and cache.blocks_used == 15 + 6
-    assert cache.slots(second, 2, 5).tolist() == [17, 18, 19] and cache.slot(second, 5) == 20
+    assert cache.slots(second, 2, 5).tolist() == [17, 18, 19] and cache.slots(second, 5, 6).tolist() == [20]
 
 
 def test_a_reservation_is_as_long_as_any_may_be() -> None:

@@ -25,7 +25,7 @@ def starved(token_budget: int, *, prefix_caching: bool = False) -> tuple[Audited
 def test_the_starved_pool_delays_and_refuses_nobody(token_budget: int, preemptions: int, steps: int) -> None:
     engine, everybody = starved(token_budget)
     assert (engine.totals.preemptions, engine.totals.steps) == (preemptions, steps)
-    assert all(each.num_outputs == 1015 for each in everybody)
+    assert all(len(each.outputs) == 1015 for each in everybody)
 
 
 def test_those_who_come_back_to_a_starved_pool_find_almost_nothing_in_its_cache() -> None:
@@ -52,4 +52,4 @@ def test_eight_samples_compute_the_prompt_once_as_forks_and_eight_times_as_reque
     rows = list(drive(engine, {0: samples[:1] if fork else samples}))
     assert (rows[0]["scheduled_tokens"], rows[0]["blocks_used"]) == (computed, blocks)
     assert rows[1]["blocks_used"] == (90 + 8 if fork else blocks)
-    assert engine.totals.sampled_tokens == 160 and all(each.num_outputs == 20 for each in samples)
+    assert engine.totals.sampled_tokens == 160 and all(len(each.outputs) == 20 for each in samples)

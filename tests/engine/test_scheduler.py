@@ -116,10 +116,10 @@ def test_the_preempted_keep_their_tokens_and_come_back_in_front() -> None:
     assert engine.cache.blocks_used == 5 and engine.waiting.head is c
     step, _ = turn(engine)  # b needs a third
     assert [each.id for each in step.preempted] == ["b"] and not step.admitted
-    assert engine.waiting.head is b and (b.num_computed, b.num_outputs, b.num_preemptions) == (0, 2, 1)
+    assert engine.waiting.head is b and (b.num_computed, len(b.outputs), b.num_preemptions) == (0, 2, 1)
     assert list(engine.waiting) == [b, c]
     list(drive(engine, {}))
-    assert b.num_outputs == 4 and engine.totals.recomputed_tokens == 8
+    assert len(b.outputs) == 4 and engine.totals.recomputed_tokens == 8
 
 
 def test_the_figures_of_returns_are_kept_apart() -> None:
@@ -185,7 +185,7 @@ def test_a_stop_ends_a_sequence_early_and_gives_its_blocks_back() -> None:
     each = sequence("a", 4, 8)
     add(engine, each)
     assert turn(engine, frozenset("a"))[1] == ["a"]
-    assert each.finish_reason is FinishReason.STOP and each.num_outputs == 1 and engine.cache.blocks_used == 0
+    assert each.finish_reason is FinishReason.STOP and len(each.outputs) == 1 and engine.cache.blocks_used == 0
 
 
 def test_an_answer_ends_at_max_model_len() -> None:

@@ -109,7 +109,7 @@ def test_everybody_is_served(drawn: dict[str, object], num_slots: int, count: in
                 engine.abort(str(number))
         step = engine.schedule()
         check_step(engine, step)
-        first_admissions += [each for each, _ in step.admitted if each.num_preemptions == 0 and not each.num_outputs]
+        first_admissions += [each for each, _ in step.admitted if each.num_preemptions == 0 and not each.outputs]
         sampled = {each.id: random.choice([0, 1]) for chunk in step.chunks for each in chunk.samplers}
         stopped = {id for id in sampled if random.random() < 0.05}
         finished = engine.finish_step(step, sampled, stopped)
@@ -119,7 +119,7 @@ def test_everybody_is_served(drawn: dict[str, object], num_slots: int, count: in
     engine.cache.check()
     assert not engine.has_work and not engine.sequences and engine.cache.blocks_used == 0
     assert all(each.finish_reason is not None for each in everybody)
-    assert all(each.num_outputs for each in everybody if each.finish_reason is not FinishReason.ABORT)
+    assert all(each.outputs for each in everybody if each.finish_reason is not FinishReason.ABORT)
     if engine.config.policy == "fcfs":
         ranks = [each.rank for each in first_admissions]
         assert ranks == sorted(ranks)  # nobody overtakes

@@ -12,7 +12,7 @@ from pagesim.sim.serving.log import ServingLog
 from pagesim.sim.trace import Floats
 
 if TYPE_CHECKING:
-    from pagesim.engine.load import LoadLog
+    from pagesim.validate.load import LoadLog
 
 LATENCIES = ("ttft_s", "tpot_s", "e2e_s")
 QUANTILES = ("p50", "p95", "p99")

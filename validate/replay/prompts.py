@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pagesim.engine.load_tokens import private_tokens, shared_tokens
 from pagesim.engine.sampling import uniform
 from pagesim.sim.trace import Trace
+from pagesim.validate.load_tokens import private_tokens, shared_tokens
 
 
 class Prompts:

@@ -16,9 +16,9 @@ from pagesim.sim.errors import UsageError
 
 if TYPE_CHECKING:
     from pagesim.engine.engine import Engine
-    from pagesim.engine.load import Arrival
     from pagesim.sim.reading import ReadOptions
     from pagesim.sim.trace import Trace
+    from pagesim.validate.load import Arrival
 
 READ = reading.DEFAULTS
 REQUESTS, PROMPT_TOKENS, OUTPUT_TOKENS = 16, 64, 64
@@ -64,7 +64,7 @@ def engine(
     rows = None if trace is None else reading.read_with_progress(trace, options)[0]
     with one_line_errors():
         from pagesim.commands.engine_run import engine_with_steps
-        from pagesim.engine.load import batch_load
+        from pagesim.validate.load import batch_load
 
         with engine_with_steps(config, steps) as made:
             size = (requests or REQUESTS, prompt_tokens or PROMPT_TOKENS, output_tokens or OUTPUT_TOKENS)
@@ -94,8 +94,8 @@ def _check(batch: dict[str, int | None], trace: Path | None, options: ReadOption
 
 def _trace_load(trace: Trace, vocab_size: int, seed: int) -> Iterator[Arrival]:
     """The rows of a trace as arrivals. Where there are no hash ids, no two prompts share anything."""
-    from pagesim.engine.load import Arrival
-    from pagesim.engine.load_tokens import private_tokens, shared_tokens
+    from pagesim.validate.load import Arrival
+    from pagesim.validate.load_tokens import private_tokens, shared_tokens
 
     for row in range(len(trace)):
         size = int(trace.prompt_tokens[row])
@@ -116,8 +116,8 @@ def _trace_load(trace: Trace, vocab_size: int, seed: int) -> Iterator[Arrival]:
 def _measure(made: Engine, load: Any, num_requests: int, warmup: bool) -> dict[str, Any]:
     import torch
 
-    from pagesim.engine.load import run_load, warm_up
     from pagesim.sim.console import progress
+    from pagesim.validate.load import run_load, warm_up
 
     if warmup:
         warm_up(made)

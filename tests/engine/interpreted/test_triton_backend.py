@@ -45,9 +45,7 @@ def test_decodes_padded_as_for_a_graph_give_the_same_tokens(tmp_path: Path) -> N
         captured.append(forward)
         return forward
 
-    runner.graphs = DecodeGraphs(
-        runner._decoder, engine.backend, engine.tensors, runner._options, 3, engine.max_model_len, capture
-    )
+    runner.graphs = DecodeGraphs(runner.decoder, engine.tensors, 3, engine.max_model_len, capture)
     check_against(reference, engine, prompts(2, 5, 20), max_tokens=4)
     assert len(captured) >= 2
 

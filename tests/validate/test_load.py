@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagesim.engine import Engine, EngineConfig
-from pagesim.engine.load import Arrival, batch_load, run_load, warm_up
-from pagesim.engine.load_tokens import private_tokens, shared_tokens
+from pagesim.validate.load import Arrival, batch_load, run_load, warm_up
+from pagesim.validate.load_tokens import private_tokens, shared_tokens
 
 ids = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=6)
 

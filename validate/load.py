@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from pagesim.engine.engine import Engine
-from pagesim.engine.load_tokens import private_tokens
 from pagesim.engine.outputs import NewToken, StepOutput
 from pagesim.engine.sampling import SamplingParams
+from pagesim.validate.load_tokens import private_tokens
 
 WARM_UP_TOKENS = 32
 
