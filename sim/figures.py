@@ -23,7 +23,7 @@ PARTS = {  # part of the pool: (colour, pattern, what it means)
     "reserved": ("#56B4E9", "/", "owned, to be filled"),
     "internal": ("#E69F00", "x", "owned, never filled"),
     "unusable": ("#F0E442", "\\", "free, in pieces too small for who was refused"),
-    "free": ("rgba(127,127,127,0.12)", "", "not owned"),
+    "free": ("rgba(127,127,127,0.2)", "", "not owned"),
 }
 LINES = ("#D55E00", "#009E73", "#CC79A7", "#7F7F7F")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -32,6 +32,7 @@ WIDTHS = (8, 5, 3)
 MARKS = (13, 9, 6)  # sizes, as the widths
 GRID = "rgba(127,127,127,0.3)"  # seen on white and on black
 MOST_TICKS = 7  # of an axis, on a phone
+SEVERAL = 30  # from the least to the greatest: powers of ten alone would be too few
 SHORTEST = 64  # of the lengths whose capacity is shown
 PLOT_HEIGHT = 260
 TITLE_HEIGHT = 60  # of an axis, under its plot
@@ -109,6 +110,7 @@ def refused_by_length(result: RunResult) -> go.Figure:
         figure.add_scatter(
             x=[b.from_tokens for b in bins], y=[b.refused / b.requests for b in bins], name=name, mode="lines+markers",
             customdata=[[b.to_tokens - 1, b.refused, b.requests] for b in bins], line=line, marker=marker,
+            cliponaxis=False,
             hovertemplate=f"{name}, %{{x:,}} to %{{customdata[0]:,}} tokens: %{{customdata[1]:,}} of "
             "%{customdata[2]:,} refused (%{y:.1%})<extra></extra>",
         )  # fmt: skip
@@ -149,13 +151,15 @@ def ticks(values: list[float] | list[int]) -> dict[str, Any]:
 
 
 def round_numbers(values: Iterable[float]) -> list[float]:
-    """1, 2 and 5 times powers of ten that span `values`, which are 0 or more; powers alone where that is many."""
+    """1, 2 and 5 times powers of ten among `values`, which are 0 or more; powers alone where that is many."""
     some = [value for value in values if value > 0]
     if not some:
         return [1.0]
     low, high = math.floor(math.log10(min(some))), math.ceil(math.log10(max(some)))
-    steps = (1, 2, 5) if high - low <= 2 else (1,)
-    return [step * 10.0**power for power in range(low, high + 1) for step in steps if power < high or step == 1]
+    steps = (1, 2, 5) if high - low <= 2 or max(some) / min(some) < SEVERAL else (1,)
+    each = [step * 10.0**power for power in range(low, high + 1) for step in steps]
+    inside = [number for number in each if min(some) <= number <= max(some)]
+    return inside if len(inside) > 1 else [number for number in each if number <= 10.0**high]
 
 
 def styles() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -168,9 +172,9 @@ def styles() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def laid_out(figure: go.Figure, plot_height: int, entries: int) -> go.Figure:
-    """The legend at the foot, with room for all its entries on a narrow screen."""
+    """The legend under the axis, with room for all its entries on a narrow screen."""
     foot = TITLE_HEIGHT + ENTRY_HEIGHT * entries
-    legend = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0}
+    legend = {"orientation": "h", "y": -TITLE_HEIGHT / plot_height, "yanchor": "top", "x": 0, "tracegroupgap": 0}
     margin = {"l": 60, "r": 20, "t": 40, "b": foot}
     figure.update_layout(height=plot_height + 40 + foot, showlegend=True, legend=legend, margin=margin)
     return figure

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from pagesim.sim.errors import UsageError
 
 SLIDER_HEIGHT = 70
+LABEL_ROOM = 40  # beside the slider, for half of its last label
 AIR = 0.04  # of an axis, beyond what is on it
 NEAR = 0.2  # of the greatest number: an axis whose least is nearer to 0 than that begins there
 
@@ -41,10 +42,11 @@ def framed(figures: Mapping[str, go.Figure], what: str) -> go.Figure:
     steps: list[Any] = [{"label": name, "method": "animate", "args": [[name], at_once]} for name in figures]
     foot = figure.layout.margin.b or 80
     figure.update_layout(
-        sliders=[{"steps": steps, "currentvalue": {"prefix": f"{what}: "}, "y": 0, "pad": {"t": foot - 10}}],
+        sliders=[
+            {"steps": steps, "currentvalue": {"prefix": f"{what}: "}, "y": 0, "pad": {"t": foot - 10, "r": LABEL_ROOM}}
+        ],
         margin={"b": foot + SLIDER_HEIGHT},
         height=(figure.layout.height or 450) + SLIDER_HEIGHT,
-        legend={"y": SLIDER_HEIGHT / ((figure.layout.height or 450) + SLIDER_HEIGHT), "yref": "container"},
     )
     return figure
 

@@ -16,7 +16,7 @@ from pagesim.sim.errors import UsageError
 from pagesim.sim.figures import styled
 from pagesim.sim.files import atomic, write_text
 from pagesim.sim.picture import Picture
-from pagesim.sim.report import figure_json
+from pagesim.sim.report import INK_SCRIPT, INK_STYLE, figure_json, packaged
 
 TEMPLATE = "plot_page.html"
 PAGE = "html"
@@ -62,6 +62,8 @@ def _page(picture: Picture) -> str:
         title=picture.title,
         caption=picture.caption,
         json=figure_json(picture.draw()),
+        style=Markup(packaged(INK_STYLE)),
+        script=Markup(packaged(INK_SCRIPT)),
         plotly_js=Markup(plotly.offline.get_plotlyjs()),
     )
 

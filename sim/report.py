@@ -25,6 +25,7 @@ from pagesim.sim.setting import setting
 from pagesim.sim.shown import Shown
 
 TEMPLATE, STYLE, SCRIPT = "report.html", "report.css", "report.js"
+INK_STYLE, INK_SCRIPT = "ink.css", "ink.js"  # the script is of all pages, the style of the shorter ones
 NAMES_IN_TITLE = 4
 
 
@@ -60,7 +61,7 @@ def write_report(
         versions=result.versions,
         seed=result.config["seed"] if result.config["trace"] is None else "none: a trace",
         style=Markup(packaged(STYLE)),
-        script=Markup(packaged(SCRIPT)),
+        script=Markup(packaged(SCRIPT) + packaged(INK_SCRIPT)),
         map="" if pool_map is None else fragment(pool_map),
         plotly_js=Markup(plotly.offline.get_plotlyjs()),
     )

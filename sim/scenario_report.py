@@ -17,7 +17,7 @@ from pagesim.sim.files import write_text
 from pagesim.sim.poolmap.page import fragment
 from pagesim.sim.poolmap.record import of_served
 from pagesim.sim.poolmap.window import DEFAULT_FRAMES, serving_window
-from pagesim.sim.report import SCRIPT, STYLE, figure_json, packaged
+from pagesim.sim.report import INK_SCRIPT, SCRIPT, STYLE, figure_json, packaged
 from pagesim.sim.serving.account import pool_means
 from pagesim.sim.serving.log import ServingLog
 from pagesim.sim.serving.run import SERIES_INTERVALS
@@ -81,7 +81,7 @@ def write_scenario(told: Told, first: FirstRun, path: Path, command: str) -> Non
         sha256=first.trace.sha256(),
         versions=versions(),
         style=Markup(packaged(STYLE)),
-        script=Markup(packaged(SCRIPT)),
+        script=Markup(packaged(SCRIPT) + packaged(INK_SCRIPT)),
         plotly_js=Markup(plotly.offline.get_plotlyjs()),
     )
     write_text(path, page)

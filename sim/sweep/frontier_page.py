@@ -34,8 +34,11 @@ def loads(lines: list[Line], which: str = "load") -> go.Figure:
     figure = go.Figure(
         go.Scatter(
             x=[value.mean for value in each], y=[words.name(line) for line in shown], mode="markers",
-            marker={"size": 10, "color": LINES[0]},
-            error_x={"type": "data", "array": [0 if v.high is None else v.high - v.mean for v in each]},
+            marker={"size": 10, "color": LINES[-1]},  # of no allocator
+            error_x={
+                "type": "data", "array": [0 if v.high is None else v.high - v.mean for v in each],
+                "arrayminus": [0 if v.low is None else v.mean - v.low for v in each],
+            },
             hovertemplate="%{y}: %{x:.4g}<extra></extra>",
         )
     )  # fmt: skip

@@ -8,13 +8,14 @@ from importlib.resources import files
 from pathlib import Path
 
 import jinja2
+import plotly.graph_objects as go
 import plotly.offline
 from markupsafe import Markup
 
 from pagesim.sim.errors import UsageError
 from pagesim.sim.files import write_text
 from pagesim.sim.picture import Picture
-from pagesim.sim.report import Panel, figure_json
+from pagesim.sim.report import INK_SCRIPT, INK_STYLE, Panel, figure_json, packaged
 from pagesim.sim.sweep import plots, words
 from pagesim.sim.sweep.plots import Quantity
 from pagesim.sim.sweep.result import SweepResult
@@ -57,6 +58,7 @@ class Page:
         page = template.render(
             title=self.title, sentences=self.sentences, head=self.head, rows=self.rows, command=self.command,
             figures=[(panel.title, panel.caption, figure_json(panel.figure)) for panel in self.panels],
+            style=Markup(packaged(INK_STYLE)), script=Markup(packaged(INK_SCRIPT)),
             plotly_js=Markup(plotly.offline.get_plotlyjs()),
         )  # fmt: skip
         write_text(path, page)
@@ -83,16 +85,16 @@ def sweep_panels(result: SweepResult) -> list[Panel]:
             ]
     if "block_size" in numeric:
         caption = "Slots that somebody owns and nobody will fill, of all that are owned: the tail of the last block."
-        panels.append(
-            Panel(
-                "Waste by block size", caption + _fixed(result, "block_size", plots.NEVER_FILLED), plots.waste(result)
-            )
-        )
+        figure = plots.waste(result)
+        caption += _fixed(result, "block_size", plots.NEVER_FILLED, figure)
+        panels.append(Panel("Waste by block size", caption, figure))
     if len(numeric) > 1:
         across, up = numeric[:2]
         for quantity in (REFUSED, TTFT):
             if _has(result, [quantity]):
-                caption = f"{quantity.title} by {axis_title(across)} and {axis_title(up)}."
+                caption = (
+                    f"{quantity.title[0].upper()}{quantity.title[1:]} by {axis_title(across)} and {axis_title(up)}."
+                )
                 caption += _shown(plots.map_options(result, across, up, quantity))
                 panels.append(Panel("The map", caption, plots.heat_map(result, across, up, quantity)))
     return panels
@@ -116,33 +118,31 @@ def _knees(result: SweepResult, option: str) -> list[Panel]:
     if _has(result, [REFUSED]):
         caption = "Requests refused, and what was used of the pool, along the load."
         figure = plots.along(result, option, (REFUSED, USED), cliffs=True)
-        panels.append(
-            Panel(
-                "The knee", caption + cliff.format("rises by a point") + _fixed(result, option, REFUSED.figure), figure
-            )
-        )
+        caption += cliff.format("rises by a point") + _fixed(result, option, REFUSED.figure, figure)
+        panels.append(Panel("The knee", caption, figure))
     if _has(result, [TTFT]):
         caption = "The wait for the first token, the pace of the answers, and requests put back, along the load."
         figure = plots.along(result, option, (TTFT, TPOT, PREEMPTED), cliffs=True)
-        panels.append(
-            Panel("The knee", caption + cliff.format("doubles") + _fixed(result, option, TTFT.figure), figure)
-        )
+        caption += cliff.format("doubles") + _fixed(result, option, TTFT.figure, figure)
+        panels.append(Panel("The knee", caption, figure))
     return panels
 
 
 def _along(result: SweepResult, option: str, quantities: Sequence[Quantity]) -> Panel:
     titles = " and ".join(quantity.title for quantity in quantities)
-    caption = f"{titles}.{_fixed(result, option, quantities[0].figure)}"
-    return Panel(f"By {axis_title(option)}", caption, plots.along(result, option, quantities))
+    figure = plots.along(result, option, quantities)
+    caption = f"{titles[0].upper()}{titles[1:]}.{_fixed(result, option, quantities[0].figure, figure)}"
+    return Panel(f"By {axis_title(option)}", caption, figure)
 
 
 def _has(result: SweepResult, quantities: Sequence[Quantity]) -> bool:
     return any(line.figures.get(quantities[0].figure) is not None for line in result.lines)
 
 
-def _fixed(result: SweepResult, option: str, figure: str) -> str:
+def _fixed(result: SweepResult, option: str, figure: str, drawn: go.Figure) -> str:
     some = f" There is room for {MOST_CURVES} curves; the results have more." if many_curves(result, option) else ""
-    return _shown(fixed_options(result, option, figure)) + some
+    bars = " Bars are 95% intervals over the seeds." if any(trace.error_y.visible for trace in drawn.data) else ""
+    return bars + some + _shown(fixed_options(result, option, figure))
 
 
 def _shown(fixed: Mapping[str, object]) -> str:

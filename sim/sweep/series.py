@@ -14,6 +14,8 @@ from pagesim.sim.sweep.words import option_words, value_words
 LOADS = ("load", "rate")
 LENGTHS = ("lengths", "prompt_lengths", "output_lengths", "prompt_share", "trace")
 MOST_CURVES = 49  # more have no style of their own
+MOST_APART = 6  # of more curves, those that are the same throughout are drawn as one
+SAME = " = "  # between the names of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,9 @@ class Curve:
     name: str
     x: list[float]
     y: list[Interval]
+
+
+Points = list[dict[float, Interval]]  # of each figure, by x
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +63,48 @@ def axis_title(option: str) -> str:
     return "tokens of a request, in the mean" if option in LENGTHS else option_words(option)
 
 
-def curves(result: SweepResult, along: str, figure: str, fixed: Mapping[str, object]) -> list[Curve]:
-    """A figure along an option, a curve for each allocator and value of the next option; of the others, those that are
-    `fixed`. At most MOST_CURVES.
+def curves(
+    result: SweepResult, along: str, figures: Sequence[str], fixed: Mapping[str, object]
+) -> dict[str, list[Curve]]:
+    """Figures along an option: by its name, what each allocator has with each value of the next option, a curve of each
+    figure. Of the other options, what is `fixed`; of the lines, those that have the first figure. At most MOST_CURVES.
     """
     others = [name for name in result.varied if name != along and not _together(name, along)]
-    found: dict[str, dict[float, Interval]] = {}
+    found: dict[str, Points] = {}
     for line in result.lines:
-        x, y = position(line, along), line.figures.get(figure)
-        if x is not None and y is not None and all(line.options[name] == value for name, value in fixed.items()):
+        x, each = position(line, along), [line.figures.get(figure) for figure in figures]
+        if x is not None and each[0] is not None and all(line.options[key] == value for key, value in fixed.items()):
             name = str(line.allocator)
             if others:
                 name += f", {option_words(others[0])} {value_words(line.options[others[0]])}"
-            found.setdefault(name, {})[x] = y
-    merged = _merged(found)
-    some = list(merged.items())[:MOST_CURVES]
-    return [Curve(name, sorted(points), [points[x] for x in sorted(points)]) for name, points in some]
+            for points, y in zip(found.setdefault(name, [{} for _ in figures]), each, strict=True):
+                if y is not None:
+                    points[x] = y
+    merged = _joined(dict(list(_merged(found).items())[:MOST_CURVES]))
+    return {name: [Curve(name, sorted(p), [p[x] for x in sorted(p)]) for p in each] for name, each in merged.items()}
 
 
-def _merged(found: dict[str, dict[float, Interval]]) -> dict[str, dict[float, Interval]]:
+def kind_of(name: str) -> str:
+    """The allocator of a curve, whatever its rules: exact-fit of exact-fit:best:compact, block size 16."""
+    return name.split(",")[0].split(":")[0]
+
+
+def _joined(found: dict[str, Points]) -> dict[str, Points]:
+    """Where there are many, one curve with all their names for those of one kind that are the same throughout."""
+    if len(found) <= MOST_APART:
+        return found
+    same: list[list[str]] = []
+    for name, points in found.items():
+        kind = kind_of(name)
+        alike = next((names for names in same if kind_of(names[0]) == kind and found[names[0]] == points), None)
+        if alike is None:
+            same.append([name])
+        else:
+            alike.append(name)
+    return {SAME.join(names): found[names[0]] for names in same}
+
+
+def _merged(found: dict[str, Points]) -> dict[str, Points]:
     """One curve where the other option makes no difference to an allocator."""
     by_allocator: dict[str, list[str]] = {}
     for name in found:

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from pagesim.sim.errors import UsageError
 from pagesim.sim.experiments.profile import read_profile
 from pagesim.sim.jsontext import dumps
+from pagesim.sim.serving.steptime import LinearStep
+from pagesim.validate.calibrate.rows_csv import read_rows
 
 DOCUMENT = {
     "schema", "measured_on", "source", "profile", "form", "coefficients", "fitted", "held_out",
@@ -70,16 +73,45 @@ def test_the_table(pagesim: Any, rows: Path) -> None:
     assert outcome.out.endswith("profile: pagesim-profile.json\n") and Path("pagesim-profile.json").is_file()
 
 
-def test_an_engine_is_measured_and_its_rows_give_the_same_profile(pagesim: Any, rows: Path) -> None:
+@pytest.fixture
+def made_up_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine makes its batches, and each takes what a model says: a fit that no busy machine can spoil."""
     pytest.importorskip("torch", reason="the engine's model needs torch, an extra")
+    from pagesim.validate.calibrate.timing import Timer
+
+    serve, model = Timer.serve, LinearStep(4e-4, 1.3e-5, 2e-8, 2.9e-5, 2.5e-7, 3e-4)
+
+    def told(self: Timer, *given: Any) -> Any:
+        return [(shape, shape.seconds(model)) for shape, _ in serve(self, *given)]
+
+    monkeypatch.setattr(Timer, "serve", told)
+
+
+@pytest.mark.usefixtures("made_up_times")
+def test_an_engine_is_measured_and_its_rows_give_the_same_profile(pagesim: Any, rows: Path) -> None:
     few = ("--sequences", 1, "--longest", 64, "--repeats", 1, "--threads", 1)
-    document = pagesim("calibrate", *TINY, *few, "--rows", "own.csv", "--out", "a.json", "--json").json()
+    outcome = pagesim("calibrate", *TINY, *few, "--rows", "own.csv", "--out", "a.json", "--json")
+    assert outcome.status == 0, outcome.err
+    document = outcome.json()
     assert "random:tiny in float32 on cpu" in document["measured_on"] and "1 thread," in document["measured_on"]
-    assert len(document["noise"]["repeats_s"]) == 1
+    assert len(document["noise"]["repeats_s"]) == 1 and document["noise"]["steps_spread"] is None
     again = pagesim("calibrate", "--csv", "own.csv", "--out", "b.json", "--json").json()
     assert again["coefficients"] == document["coefficients"] and again["groups"] == document["groups"]
     profile = json.loads(Path("a.json").read_text())
     assert profile["measured_on"] == document["measured_on"] and "R^2" in profile["assumed"][1]
+
+
+def test_rows_are_kept_where_the_fit_fails(pagesim: Any, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="the engine's model needs torch, an extra")
+
+    def none(times: Any, split: bool = True) -> None:
+        raise UsageError("no fit")
+
+    monkeypatch.setattr("pagesim.validate.calibrate.calibration.fit_step_time", none)
+    few = ("--sequences", 1, "--longest", 64, "--repeats", 1)
+    outcome = pagesim("calibrate", *TINY, *few, "--rows", "own.csv", "--out", "a.json")
+    assert outcome.status == 2 and "no fit" in outcome.err and not Path("a.json").exists()
+    assert len(read_rows(Path("own.csv"))) > 20
 
 
 def test_a_profile_that_cannot_be_written_leaves_the_old_one(
@@ -108,6 +140,7 @@ def test_a_profile_that_cannot_be_written_leaves_the_old_one(
         (["--csv", "rows.csv", "--device", "cuda"], "--device is given, and no engine"),
         (["--csv", "rows.csv", "--out", "rows.csv"], "rows.csv: is named twice"),
         (["--csv", "none.csv"], "none.csv: cannot be read"),
+        ([*TINY, "--threads", 100_000], "--threads 100000; accepted: 1 to "),
         (["--csv", "rows.csv", "--out", "nowhere/a.json"], "there is no folder nowhere"),
         ([*TINY, "--repeats", 0], "--repeats 0; accepted: 1 or more"),
         ([*TINY, "--sequences", 1000], "--sequences 1000; accepted: 1 to 256"),

@@ -135,3 +135,49 @@ def test_the_page_of_a_frontier_has_its_marks_and_intervals(pagesim: Any) -> Non
     assert marks["x"] == pytest.approx([line["load"]["mean"] for line in lines])
     assert marks["error_x"]["array"] == pytest.approx([line["load"]["high"] - line["load"]["mean"] for line in lines])
     assert marks["y"][0] == "lengths fixed:100, reservation"
+
+
+def test_allocators_of_a_kind_that_are_the_same_throughout_are_one_curve_where_there_are_many(sweep: Any) -> None:
+    words = ("--on-full", "queue", "--allocators", "all", "--load", "0.4,1.2", "--pool-tokens", 20_000, *SHORT)
+    lines = sweep(*words, "--json").json()["lines"]
+    shown = ("ttft_s_p99", "tpot_s_p50", "preempted_share")
+    had: dict[str, Any] = {}
+    for line in lines:
+        had.setdefault(line["allocator"], []).append([line["figures"][name] for name in shown])
+    knee = figures(Path("pagesim-sweep/sweep.html"))["The knee"]
+    names = [trace["name"].replace("<br>", "").split(" = ") for trace in knee["data"] if trace.get("showlegend")]
+    assert sorted(name for some in names for name in some) == sorted(had)
+    assert max(map(len, names)) > 1
+    for some in names:
+        assert all(had[name] == had[some[0]] for name in some)
+    colours = {name[0].split(":")[0]: set() for name in names}  # type: dict[str, set[str]]
+    for trace in knee["data"]:
+        if trace.get("line"):
+            colours[trace["name"].split(":")[0].split(" ")[0]].add(trace["line"]["color"])
+            assert not trace.get("error_y", {}).get("visible"), "too many bars to tell apart"
+    assert all(len(each) == 1 for each in colours.values()) and len(set.union(*colours.values())) == len(colours) == 4
+
+
+def test_a_map_says_what_the_table_says(sweep: Any) -> None:
+    lines = sweep("--load", "0.8,1.4", "--block-size", "16,64", "--allocators", "paged", *SHORT, "--json").json()[
+        "lines"
+    ]
+    (cells,) = [each for each in figures(Path("pagesim-sweep/sweep.html"))["The map"]["data"] if "z" in each]
+    said = {text for row in cells["text"] for text in row}
+    page = Path("pagesim-sweep/sweep.html").read_text()
+    assert len(lines) == 4 and all(f"<td>{text} ±" in page for text in said)
+
+
+def test_the_curves_of_one_figure_have_the_same_names_in_all_its_plots(sweep: Any) -> None:
+    sweep("--load", "0.5,1", "--on-full", "refuse,queue", *SHORT)
+    found = re.findall(r"\{ const figure = (.*);$", Path("pagesim-sweep/sweep.html").read_text(), re.MULTILINE)
+    for knee in map(json.loads, found[:2]):
+        names = [trace["name"] for trace in knee["data"] if "line" in trace]
+        assert len(names) > 3 and set(names) == {"reservation", "exact-fit", "paged"}
+
+
+def test_means_stand_under_an_axis_rounded(sweep: Any) -> None:
+    sweep("--lengths", "lognormal:65:45,lognormal:260:180,lognormal:1040:720", "--load", 2, *SHORT)
+    shown = figures(Path("pagesim-sweep/sweep.html"))["By tokens of a request, in the mean"]
+    labels = next(axis["ticktext"] for name, axis in shown["layout"].items() if "xaxis" in name and "ticktext" in axis)
+    assert labels == ["65", "258", "895"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -104,10 +105,53 @@ def test_a_wrong_formula_for_pairs_is_found(
 def test_a_price_for_contexts_of_their_own_is_told_from_twice_a_pairs(tmp_path: Path) -> None:
     rows = read_rows(made_csv(tmp_path / "rows.csv"))
     found = calibrate(rows, "a test", "rows")
-    assert found.one_price.p90_error > 100 * found.held_out.p90_error
+    assert found.one_price is not None and found.one_price.p90_error > 100 * found.held_out.p90_error
     same = [replace(row, seconds=row.shape.seconds(LinearStep(4e-4, 1.3e-5, 2e-8, 2.9e-5))) for row in rows]
     assert fit_step_time(same).per_context_s == pytest.approx(4e-8, rel=1e-6)
-    assert calibrate(same, "a test", "rows").one_price.p90_error < 1e-6
+    one_price = calibrate(same, "a test", "rows").one_price
+    assert one_price is not None and one_price.p90_error < 1e-6
+
+
+def test_what_the_t4s_form_leaves_is_told_of_the_rows_that_are_held_out(tmp_path: Path) -> None:
+    rows = read_rows(made_csv(tmp_path / "rows.csv"))
+    others = [row for row in rows if row.held_out]
+    form = fit_step_time([row for row in rows if not row.held_out], split=False)
+    found = calibrate(rows, "a test", "rows")
+    assert found.one_price is not None and found.one_price == residuals(others, form)
+    assert found.one_price.rows == len(others) == 30
+
+
+def test_a_fit_stands_where_the_t4s_form_has_none(tmp_path: Path) -> None:
+    dear = LinearStep(1e-5, 1e-5, 2e-8, 2e-5, 1e-5, 3e-4)  # a context far above two pairs
+    rows = [replace(row, seconds=row.shape.seconds(dear)) for row in read_rows(made_csv(tmp_path / "rows.csv"))]
+    found = calibrate(rows, "a test", "rows")
+    assert astuple(found.step_time) == pytest.approx(astuple(dear), rel=1e-6)
+    assert found.one_price is None and found.as_json()["held_out_in_t4_form"] is None
+
+
+def test_total_is_the_modelled_time_over_the_measured(tmp_path: Path) -> None:
+    rows = read_rows(made_csv(tmp_path / "rows.csv", lambda number, held_out: 2.0 if held_out == "yes" else 1.0))
+    found = calibrate(rows, "a test", "rows")
+    assert found.held_out.total == pytest.approx(-0.5) and found.held_out.median_error == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_handful_of_rows_is_refused_in_a_line(count: int, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(HEAD + "".join(f"1,{5 + k},,0.001\n" for k in range(count)))
+    with pytest.raises(UsageError, match=r"rows to fit on, which do not tell"):
+        calibrate(read_rows(path), "a test", "rows")
+
+
+def test_the_largest_numbers_that_are_read_can_be_fitted(tmp_path: Path) -> None:
+    path = made_csv(tmp_path / "rows.csv")
+    text = path.read_text()
+    path.write_text(f"{text}1,{'9' * 12},,1e-9,yes\n1,1,{'9' * 12}@{'9' * 12},1e9,yes\n")
+    found = calibrate(read_rows(path), "a test", "rows")
+    json.dumps(found.as_json(), allow_nan=False)
+    path.write_text(f"{text}{'9' * 12},{'9' * 12},,1e9,no\n1,1,{'9' * 12}@{'9' * 12},1e9,no\n")
+    with pytest.raises(UsageError, match=r"^92 rows to fit on, which leave nothing for a step by itself"):
+        calibrate(read_rows(path), "a test", "rows")
 
 
 def test_rows_without_a_group_are_repeats_and_a_quarter_of_the_shapes_is_held_out(tmp_path: Path) -> None:
@@ -158,6 +202,10 @@ BAD = {
     "nothing to do": (HEAD + "0,0,,0.1\n", "line 2: prefills is ''; accepted: a chunk"),
     "no time": (HEAD + "1,5,,0\n", "line 2: seconds is '0'; accepted: a number above 0"),
     "an endless time": (HEAD + "1,5,,inf\n", "line 2: seconds is 'inf'"),
+    "a time that no batch takes": (HEAD + "1,5,,1e308\n", "line 2: seconds is '1e308'; accepted: a number above 0"),
+    "a time too small to measure": (HEAD + "1,5,,1e-308\n", "line 2: seconds is '1e-308'"),
+    "a count of many digits": (HEAD + f"1,{'9' * 5000},,1\n", "line 2: contexts is '99999"),
+    "a chunk of many digits": (HEAD + f"0,0,{'9' * 5000}@0,1\n", "line 2: prefills is '99999"),
     "a word for a time": (HEAD + "1,5,,slow\n", "line 2: seconds is 'slow'"),
     "a side that is none": (
         HEAD.replace("\n", ",held_out\n") + "1,5,,1,maybe\n",
@@ -263,6 +311,7 @@ def test_the_typical_repeat_leaves_a_burst_out_and_keeps_what_every_repeat_has()
     for repeat in range(5):
         now_and_then[repeat, repeat] += 2  # each repeat has one such step, at another place
     assert typical(now_and_then).sum() == pytest.approx(12)
+    assert typical(np.array([[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]])).tolist() == [2.0, 1.0]  # the median, not the least
 
 
 def _sampling(max_tokens: int) -> Any:

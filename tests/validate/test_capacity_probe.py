@@ -16,6 +16,7 @@ pytest.importorskip("torch", reason="needs pagesim[engine]")
 if not sys.platform.startswith("linux"):
     pytest.skip("only Linux enforces a limit on the memory of a process", allow_module_level=True)
 
+from pagesim import cli
 from pagesim.engine.block_pool import BlockPool
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.paged_cache import PagedCache
@@ -168,6 +169,25 @@ def test_the_command_in_json_and_as_a_table() -> None:
     for row in document["rows"]:
         assert row.keys() == {"id", "what", "unit", "predicted", "measured", "agrees", "remark"}
     assert {"paged/512", "paged/100", "exact-fit/128"} <= {row["id"] for row in document["rows"]}
+
+
+@pytest.mark.parametrize(("fault", "status"), [("none in the probe", 0), ("a_block_too_many", 1)])
+def test_a_difference_is_exit_status_1(
+    seen: dict[str, Any], fault: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pagesim.commands import validate_capacity
+
+    found = result(seen, fault)
+    assert found.agrees is (status == 0)
+    monkeypatch.setattr(validate_capacity, "carry_out", lambda config, at: found)
+    said = {}
+    for form in ("--json", "--at=100"):  # the second in a table
+        monkeypatch.setattr(sys, "argv", ["pagesim", "validate", "capacity", form])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        assert (stopped.value.code or 0) == status
+        said[form] = capsys.readouterr().out
+    assert json.loads(said["--json"])["agrees"] is found.agrees
 
 
 @pytest.mark.parametrize(

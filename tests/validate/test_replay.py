@@ -16,11 +16,14 @@ from pagesim.sim.serving.config import ServingConfig
 from pagesim.sim.serving.scenario import read_scenario
 from pagesim.sim.serving.steptime import ConstantStep, LinearStep
 from pagesim.sim.trace import Trace
+from pagesim.validate.replay.comparison import FROM_ROWS, different_outside_steps, first_divergence
 from pagesim.validate.replay.experiment import Experiment
 from pagesim.validate.replay.invariants import broken_rules
 from pagesim.validate.replay.log import ReplayLog, ReplayStep
 from pagesim.validate.replay.logical import Logical, replay_logically
 from pagesim.validate.replay.prompts import Prompts
+from pagesim.validate.replay.result import ReplayResult
+from pagesim.validate.replay.words import verdict
 
 T4 = LinearStep(7.825e-3, 35.74e-6, 127.0e-9, 17.2e-6)
 RULES: dict[str, dict[str, Any]] = {
@@ -123,6 +126,43 @@ def changed(number: int, **columns: Any) -> ReplayLog:
     steps = list(found.other.steps)
     steps[number] = ReplayStep(**steps[number]._asdict() | columns)
     return replace(found.other, steps=steps)
+
+
+@pytest.mark.parametrize("side", ["simulator", "engine"])
+def test_a_difference_in_any_column_of_a_step_is_the_divergence(side: str) -> None:
+    sound = changed(0)
+    now = sound.steps[4]
+    other = {"admitted": ((0, 4),), "preempted": (0,), "finished": (0, 1)}
+    for column in set(ReplayStep._fields) - {"step"}:
+        value = other[column] if column in other else getattr(now, column) + 1
+        assert value != getattr(now, column)
+        logs = (changed(4, **{column: value}), sound)
+        found = first_divergence(*(logs if side == "simulator" else logs[::-1]))
+        assert found is not None and (found.number, found.columns) == (4, (column,))
+    assert first_divergence(sound, changed(0)) is None
+
+
+def test_a_sum_that_no_step_shows_is_compared_both_ways() -> None:
+    sound, experiment = changed(0), golden("tiny_preempt")
+    hidden = set(sound.totals) - set(FROM_ROWS)
+    assert {"scheduled_tokens", "recomputed_tokens", "prefix_hits_first", "prefix_queries_first"} <= hidden
+    for name in hidden:
+        odd = replace(sound, totals=sound.totals | {name: sound.totals[name] + 1})
+        for pair in ((sound, odd), (odd, sound)):
+            (line,) = different_outside_steps(*pair, experiment)
+            assert line.startswith(f"{name.replace('_', ' ')}: ")
+
+
+def test_nobody_to_serve_is_no_agreement() -> None:
+    trace = Trace(np.arange(2.0), np.full(2, 60), np.full(2, 41))
+    config = ServingConfig(max_model_len=100)
+    with pytest.raises(UsageError, match=r"none of 2 requests has --max-model-len 100 tokens or less"):
+        Experiment(trace, config, T4).check_offered()
+    some = Experiment(replace(trace, output_tokens=np.array([41, 40])), config, T4)
+    some.check_offered()
+    assert some.offered == 1
+    result = ReplayResult("", "", some, replay_logically(some), None)
+    assert verdict(result).endswith(f"{result.logical.steps_that_agree} steps over 1 requests.")
 
 
 @pytest.mark.parametrize(

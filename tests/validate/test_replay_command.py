@@ -150,6 +150,28 @@ def test_wrong_usage_is_one_line_and_exit_status_2(replay: Any, given: tuple[str
     assert err.startswith("error: ") and err.count("\n") == 1 and line in err
 
 
+def long_rows(tmp_path: Path, arrivals: tuple[float, ...], prompt: int) -> Path:
+    rows = [{"arrival_s": each, "prompt_tokens": prompt, "output_tokens": 30} for each in arrivals]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path / "rows.jsonl"
+
+
+def test_a_trace_of_which_nothing_fits_is_told_and_does_not_agree(replay: Any, tmp_path: Path) -> None:
+    trace = long_rows(tmp_path, (0, 1, 2), 500)
+    status, out, err = replay("--trace", trace, "--no-model", "--max-model-len", 100)
+    assert status == 2 and out == "" and "none of 3 requests has --max-model-len 100 tokens or less" in err
+
+
+def test_arrivals_without_a_rate_are_told_before_anything_is_measured(
+    replay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="the engine's model needs torch, an extra")
+    monkeypatch.setattr("pagesim.validate.replay.logical.replay_logically", None)  # not called
+    trace = long_rows(tmp_path, (0, 0, 0), 50)
+    status, out, err = replay("--trace", trace, "--time", "--duplicates", "keep")
+    assert status == 2 and out == "" and "the 3 requests that can be served have none: all arrive at once" in err
+
+
 def test_the_scheduler_alone_needs_no_torch(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"

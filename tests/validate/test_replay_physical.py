@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from pagesim.validate.replay import words  # noqa: E402
 from pagesim.validate.replay.experiment import Experiment  # noqa: E402
 from pagesim.validate.replay.logical import replay_logically  # noqa: E402
 from pagesim.validate.replay.physical import Physical, replay_physically  # noqa: E402
-from pagesim.validate.replay.pool_account import PoolReader  # noqa: E402
+from pagesim.validate.replay.pool_account import Account, PoolReader, PoolSample  # noqa: E402
 from pagesim.validate.replay.result import ReplayResult  # noqa: E402
 from pagesim.validate.replay.rules import engine_config, over_engine_blocks  # noqa: E402
 from pagesim.validate.replay.simulated import simulate  # noqa: E402
@@ -107,8 +108,28 @@ def test_old_tokens_are_not_counted_as_new_ones(monkeypatch: pytest.MonkeyPatch)
     found = replayed(of)
     assert found.logical.agrees and not found.agrees
     assert any(sample.misplaced for sample in found.samples)
+    assert replay_logically(of).agrees and not ReplayResult("", "", of, replay_logically(of), found).agrees
     lines = words.findings(ReplayResult("", "", of, replay_logically(of), found))
     assert len(lines) == 1 and lines[0].startswith("pool, step ") and "accounts differ" in lines[0]
+
+
+@pytest.mark.parametrize("place", [0, -1], ids=["first", "last"])
+@pytest.mark.parametrize("part", ["K and V", "K"])
+def test_a_layer_that_is_not_written_tears_every_token(part: str, place: int) -> None:
+    """K without V, or one layer without the others, is no token, whichever layer it is."""
+    of = experiment("paged")
+    engine = Engine(engine_config(of.config, "random:tiny"), audit=True)
+    layer = engine.tensors.layers[place]
+    assert len(engine.tensors.layers) > 1
+    reader = PoolReader(engine)
+    for other in engine.tensors.layers:
+        other.zero_()
+    slots = np.arange(32)
+    full, empty = reader._read(slots)
+    assert full.all() and not empty.any()
+    layer[:, : 2 if part == "K and V" else 1] = float("nan")  # [blocks, K and V, place, width]
+    full, empty = reader._read(slots)
+    assert not full.any() and not empty.any()
 
 
 def test_a_wrong_account_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,3 +145,13 @@ def test_a_fault_of_the_engine_shows_with_the_model_too(monkeypatch: pytest.Monk
     monkeypatch.setattr(PagedCache, "admit", lambda self, *a: original(self, *a[:4], a[4] + 3))
     found = replayed(of)
     assert found.logical.divergence is not None and not found.agrees
+    assert not replace(found, samples=()).agrees, "its accounts aside"
+
+
+def test_an_account_agrees_if_every_slot_does() -> None:
+    account = Account(3, 2, 1, 4)
+    assert PoolSample(0, 0.0, account, account, 0, 0).agrees
+    assert not PoolSample(0, 0.0, account, account, 1, 0).agrees
+    assert not PoolSample(0, 0.0, account, account, 0, 1).agrees
+    for field in ("used", "reserved", "internal", "free"):
+        assert not PoolSample(0, 0.0, replace(account, **{field: 9}), account, 0, 0).agrees

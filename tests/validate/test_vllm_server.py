@@ -8,12 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from lying_server import BLOCK_SIZE, NUM_BLOCKS, lying
 
 pytest.importorskip("prometheus_client", reason="/metrics are read with it: needs pagesim[serve]")
 
 from pagesim import cli
+from pagesim.sim.trace import Trace
+from pagesim.validate.server.metrics import PREEMPTIONS
+from pagesim.validate.server.rows import Row, Standing
 
 sys.path.append(str(Path(__file__).parents[1] / "engine_server"))
 STEPS = ("--step-time", "constant:0.002")
@@ -88,6 +92,28 @@ def test_our_server_under_pressure(served: Any, validate: Any) -> None:
     served.wait_until_idle()
 
 
+def test_latencies_are_told_as_they_are_defined() -> None:
+    """TTFT from when a request was due, however late it was sent; TPOT over the gaps; each with who has none."""
+    from pagesim.validate.server.measured import Measured
+    from pagesim.validate.server.metrics import CacheConfig, Metrics
+    from pagesim.validate.server.realtime import Outcome, RealTime
+    from pagesim.validate.server.stream import Answer
+
+    trace = Trace(np.array([0.0, 1.0, 2.0, 3.0]), np.full(4, 9), np.array([5, 3, 1, 2]))
+    answers = [Answer(103.0, 107.0, 5), Answer(101.5, 103.5, 3), Answer(102.25, 102.25, 1), Answer()]
+    outcomes = [Outcome(k, float(k), each, k + 0.25) for k, each in enumerate(answers)]
+    outcomes[0].sent_s, outcomes[3].sent_s = 2.5, None
+    run = RealTime(100.0, outcomes, {}, 0, None)
+    before, after = (Metrics({PREEMPTIONS: value}, CacheConfig()) for value in (2.0, 5.0))
+    found = Measured.of(run, trace, before, after)
+    assert (found.ttft.max, found.ttft.p50, found.ttft.missing) == (3.0, 0.5, 1)
+    assert (found.tpot.mean, found.tpot.count, found.tpot.missing) == (1.0, 2, 1)
+    assert (found.tokens, found.duration_s, found.late_s, found.moved) == (9, 7.0, 2.5, {PREEMPTIONS: 3.0})
+    assert found.problems == {3: "was not sent"}
+    row = Row("", "", 3.0, 5.0, Standing.EXACT)
+    assert row.difference == -2.0 and row.agrees is False
+
+
 def test_another_capacity_than_expected_is_exit_status_1(served: Any, validate: Any) -> None:
     status, out, _ = validate(served.address, ROWS, "--num-blocks", 61)
     assert status == 1 and "They differ: capacity." in out
@@ -130,6 +156,21 @@ def test_a_lie_is_reported_and_exit_status_1(validate: Any, lies: dict[str, Any]
         status, out, err = validate(server.address, ROWS)
     assert status == 1 and line in out and err == ""
     assert "They differ: " in out
+
+
+def test_a_gauge_that_was_never_read_is_not_called_0(validate: Any) -> None:
+    gauges = ("most running, of what was read", "most blocks used, of what was read")
+    rows = [row(k / 10, 10 + k, 3) for k in range(6)]
+    for lies in ({"without": ("num_requests_running", "kv_cache_usage_perc")}, {}):
+        with lying(**lies) as server:
+            _, out, _ = validate(server.address, rows, "--json")
+        document = json.loads(out)
+        assert document["readings"] > 0
+        assert {figure(document, name)["measured"] for name in gauges} == ({None} if lies else {0})
+    with lying() as server:
+        _, out, _ = validate(server.address, ROWS[:1], "--json")
+    document = json.loads(out)
+    assert document["readings"] or {figure(document, name)["measured"] for name in gauges} == {None}
 
 
 def test_metrics_that_are_missing_are_said(validate: Any) -> None:
@@ -183,6 +224,10 @@ def test_a_server_that_breaks_off_is_exit_status_2_and_nothing_is_lost(
         ({}, ("--speed", "0"), "--speed 0; accepted: more than 0"),
         ({}, ("--vocab-size", "0"), "--vocab-size 0; accepted: more than 0"),
         ({}, ("--timeout", "0"), "--timeout 0; accepted: more than 0"),
+        ({}, ("--timeout", "1e300"), "--timeout 1e+300; accepted: more than 0, up to 1e+06"),
+        ({}, ("--speed", "nan"), "--speed nan; accepted: more than 0"),
+        ({}, ("--speed", "1e-300"), "s, and --timeout is 600; accepted: a longer one"),
+        ({}, ("--block-size", "32"), "--block-size 32, and the server says 16; accepted: leave it out"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line_and_exit_status_2(
@@ -203,4 +248,5 @@ def test_nobody_there_is_one_line(validate: Any) -> None:
 
 def test_a_recording_goes_with_no_server(validate: Any) -> None:
     status, _, err = validate("http://127.0.0.1:1", None, "--scenario", "n8")
-    assert status == 2 and err.count("\n") == 1 and "--scenario" in err
+    assert status == 2 and err.count("\n") == 1
+    assert "--server and --scenario" in err and err.endswith("accepted: --json\n")

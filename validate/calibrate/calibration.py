@@ -39,7 +39,8 @@ class Group:
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
     """`fitted`, `held_out`: residuals of `step_time` on either part. `one_price`: those of the held-out part under
-    the form of the profile that is shipped, which charges twice a pair for each context and nothing for a prefill.
+    the form of the profile that is shipped, which charges twice a pair for each context and nothing for a prefill;
+    None where that form leaves a step no base time.
     `noise`: None where the rows were read.
     """
 
@@ -48,7 +49,7 @@ class Calibration:
     step_time: LinearStep
     fitted: Residuals
     held_out: Residuals
-    one_price: Residuals
+    one_price: Residuals | None
     groups: tuple[Group, ...]
     noise: Noise | None
 
@@ -79,7 +80,7 @@ class Calibration:
             "coefficients": asdict(self.step_time),
             "fitted": asdict(self.fitted),
             "held_out": asdict(self.held_out),
-            "held_out_in_t4_form": asdict(self.one_price),
+            "held_out_in_t4_form": None if self.one_price is None else asdict(self.one_price),
             "groups": [asdict(group) for group in self.groups],
             "noise": None if self.noise is None else asdict(self.noise),
         }
@@ -102,8 +103,16 @@ def calibrate(times: Sequence[BatchTime], measured_on: str, source: str, noise: 
     step_time = fit_step_time(fitting)
     return Calibration(
         measured_on, source, step_time, residuals(fitting, step_time), residuals(others, step_time),
-        residuals(others, fit_step_time(fitting, split=False)), tuple(_groups(times, step_time)), noise,
+        _in_one_price(fitting, others), tuple(_groups(times, step_time)), noise,
     )  # fmt: skip
+
+
+def _in_one_price(fitting: Sequence[BatchTime], others: Sequence[BatchTime]) -> Residuals | None:
+    """What is shown beside a fit must not stand in its way."""
+    try:
+        return residuals(others, fit_step_time(fitting, split=False))
+    except UsageError:
+        return None
 
 
 def write_profile(profile: Profile, path: Path) -> None:

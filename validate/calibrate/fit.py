@@ -29,14 +29,21 @@ def fit_step_time(times: Sequence[BatchTime], split: bool = True) -> LinearStep:
     Raises UsageError if the rows do not tell the kinds of work apart, or leave a step without a base time.
     """
     measured_s = np.array([time.seconds for time in times])
-    work = np.array([_columns(time.shape, split) for time in times], np.float64).reshape(len(times), -1)
+    kinds = len(_columns(Shape(1, 1), split))
+    work = np.array([_columns(time.shape, split) for time in times], np.float64).reshape(len(times), kinds)
     size = np.linalg.norm(work, axis=0)
     if not len(times) or not size.all() or np.linalg.matrix_rank(work / size) < work.shape[1]:
         raise UsageError(
             f"{len(times)} rows to fit on, which do not tell steps, tokens, prefill pairs, decode contexts, sequences "
             "and steps with a prefill apart; accepted: batches with and without prefills, of several sizes and lengths"
         )
-    return LinearStep(*(_weighed(work / size, measured_s) / size).tolist())
+    base_s, *others = (_weighed(work / size, measured_s) / size).tolist()
+    if not base_s > 0:
+        raise UsageError(
+            f"{len(times)} rows to fit on, which leave nothing for a step by itself, whatever it computes; accepted: "
+            "times of small batches too, and less noise, by a quieter machine or more repeats"
+        )
+    return LinearStep(base_s, *others)
 
 
 @dataclass(frozen=True, slots=True)

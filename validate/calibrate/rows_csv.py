@@ -22,6 +22,8 @@ OPTIONAL = ("group", "held_out")
 HELD_OUT = {"yes": True, "no": False}
 HELD_OUT_SHARE = 4  # one group of so many
 SHOWN = 40  # characters of a value that is wrong
+MOST_DIGITS = 12  # of a count: the squares of what is added up of them are numbers still
+LEAST_S, MOST_S = 1e-9, 1e9  # of a batch
 
 
 def read_rows(path: Path) -> list[BatchTime]:
@@ -73,8 +75,8 @@ def _row(path: Path, line: int, fields: Mapping[str | None, str | None]) -> Batc
 
     def count(name: str) -> int:
         text = (fields[name] or "").strip()
-        if not (text.isascii() and text.isdigit()):
-            raise wrong(name, "a whole number, 0 or more")
+        if not _is_count(text):
+            raise wrong(name, f"a whole number, 0 or more, of at most {MOST_DIGITS} digits")
         return int(text)
 
     if None in fields or None in fields.values():
@@ -85,15 +87,18 @@ def _row(path: Path, line: int, fields: Mapping[str | None, str | None]) -> Batc
     try:
         chunks = tuple(_chunk(text) for text in (fields["prefills"] or "").split())
     except ValueError:
-        raise wrong("prefills", "TOKENS@BEHIND like 256@0, tokens 1 or more, spaces between them") from None
+        raise wrong(
+            "prefills",
+            f"TOKENS@BEHIND like 256@0, tokens 1 or more, of at most {MOST_DIGITS} digits, spaces between them",
+        ) from None
     if not decodes and not chunks:
         raise wrong("prefills", "a chunk, where nothing decodes")
     try:
         seconds = float(fields["seconds"] or "")
     except ValueError:
         seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise wrong("seconds", "a number above 0")
+    if not LEAST_S <= seconds <= MOST_S:
+        raise wrong("seconds", f"a number above 0, from {LEAST_S:g} to {MOST_S:g}")
     held_out = (fields.get("held_out") or "no").strip()
     if held_out not in HELD_OUT:
         raise wrong("held_out", " or ".join(HELD_OUT))
@@ -104,9 +109,13 @@ def _row(path: Path, line: int, fields: Mapping[str | None, str | None]) -> Batc
 
 def _chunk(text: str) -> Chunk:
     tokens, at, behind = text.partition("@")
-    if not (at and tokens.isascii() and tokens.isdigit() and behind.isascii() and behind.isdigit() and int(tokens)):
+    if not (at and _is_count(tokens) and _is_count(behind) and int(tokens)):
         raise ValueError
     return Chunk(int(tokens), int(behind))
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
 
 
 def _name(shape: Shape) -> str:

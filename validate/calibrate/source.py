@@ -43,9 +43,15 @@ def reach_of(engine: Engine, sequences: int | None = None, sequence_tokens: int 
 
 
 def from_engine(
-    engine: Engine, timer: Timer, reach: Reach, repeats: int = REPEATS, advance: OnProgress = lambda loads: None
+    engine: Engine,
+    timer: Timer,
+    reach: Reach,
+    repeats: int = REPEATS,
+    advance: OnProgress = lambda loads: None,
+    keep: Callable[[list[BatchTime]], object] = lambda rows: None,
 ) -> tuple[Calibration, list[BatchTime]]:
     """Time the design on an engine whose `on_step` is `timer.note`. Torch has as many threads as it is to have.
+    `keep` is given the rows before they are fitted, which may fail.
 
     Raises UsageError if the engine has no room for a design that tells the kinds of work apart.
     """
@@ -56,6 +62,7 @@ def from_engine(
             "calibration; accepted: sequences of 64 tokens or more, and a pool of several"
         )
     times, noise = timer.measure(engine, design, repeats, advance)
+    keep(times)
     source = (
         f"{len(design)} loads of up to {reach.sequences} sequences at once, of up to {reach.sequence_tokens:,} tokens, "
         "through the engine's own loop; larger batches and longer sequences are extrapolated"

@@ -104,4 +104,5 @@ def typical(times_s: Floats) -> Floats:
 def _noise(by_load: Sequence[Floats], cpu_share: float) -> Noise:
     each = np.concatenate([(times_s.max(0) - times_s.min(0)) / np.median(times_s, axis=0) for times_s in by_load])
     repeats_s = np.sum([times_s.sum(axis=1) for times_s in by_load], axis=0)
-    return Noise(tuple(repeats_s.tolist()), float(np.median(each)), cpu_share)
+    spread = float(np.median(each)) if len(repeats_s) > 1 else None
+    return Noise(tuple(repeats_s.tolist()), spread, cpu_share)

@@ -61,7 +61,7 @@ PACKAGES = {
         *(Package(name, "serve") for name in SERVE),
         Package("kaleido", "images"),
         Package("distributed", "cluster"),
-        Package("vllm", "", f"=={SUPPORTED[-1]}"),
+        Package("vllm", "", f"=={SUPPORTED[0]}"),
     )
 }
 EXTRAS = {package.name: package.extra for package in PACKAGES.values() if package.extra}

@@ -12,7 +12,7 @@ from pagesim.validate.realtime.result import TimeComparison
 from pagesim.validate.realtime.words import NAMES
 
 SIDES: dict[str, dict[str, str | float]] = {
-    "simulator": {"color": "#56B4E9", "width": 6},
+    "simulator": {"color": "#CC79A7", "width": 6},
     "engine": {"color": "#000000", "width": 1.5, "dash": "dot"},
 }
 SHARES = np.arange(101)

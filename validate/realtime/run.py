@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pagesim.engine.engine import Engine
+from pagesim.sim.errors import UsageError
 from pagesim.sim.serving.server import serve
 from pagesim.sim.serving.steptime import StepTime
 from pagesim.sim.trace import Trace
@@ -135,6 +136,16 @@ def served(experiment: Experiment) -> Trace:
     """The requests that the engine can serve to their end."""
     trace = experiment.trace
     return trace.take(np.flatnonzero(trace.total_tokens <= experiment.config.max_model_len))
+
+
+def check_rate(experiment: Experiment) -> None:
+    """Raise UsageError if the arrivals have no rate to scale. To be asked before anything is measured."""
+    trace = served(experiment)
+    if trace.span_s == 0:
+        raise UsageError(
+            f"--time scales the rate of arrivals, and the {len(trace):,} requests that can be served have none: all "
+            "arrive at once; accepted: requests that come one after another, or --time left out"
+        )
 
 
 def simulated_figures(trace: Trace, experiment: Experiment, step_time: StepTime) -> Figures:

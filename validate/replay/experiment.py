@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pagesim.sim.errors import UsageError
 from pagesim.sim.serving.config import PAGED, ServingConfig
 from pagesim.sim.serving.samples import independent_samples
 from pagesim.sim.serving.steptime import StepTime
@@ -32,6 +33,20 @@ class Experiment:
         check_comparable(self.config)
         object.__setattr__(self, "samples", independent_samples(self.trace))
         object.__setattr__(self, "names", self.names or tuple(map(str, range(len(self.samples)))))
+
+    @property
+    def offered(self) -> int:
+        """Samples that both sides are given: those of `max_model_len` or less."""
+        return int((self.samples.total_tokens <= self.config.max_model_len).sum())
+
+    def check_offered(self) -> None:
+        """Raise UsageError if nobody is given to either side: two empty logs are equal, and say nothing."""
+        if not self.offered:
+            longest = self.config.max_model_len
+            raise UsageError(
+                f"none of {len(self.samples):,} requests has --max-model-len {longest:,} tokens or less, prompt and "
+                "output; accepted: shorter ones, or a larger --max-model-len"
+            )
 
     @property
     def groups(self) -> list[range]:

@@ -125,7 +125,7 @@ def compare(
         divergence = first_divergence(ours.replay, written)
         if theirs is not None:
             findings += different_outside_steps(ours.replay, theirs, experiment)
-    too_long = int((experiment.samples.total_tokens > experiment.config.max_model_len).sum())
+    too_long = len(experiment.samples) - experiment.offered
     return Logical(experiment, machine.side, ours, theirs, divergence, tuple(findings), too_long)
 
 

@@ -13,7 +13,7 @@ from pagesim.validate.replay.physical import Physical
 
 MOST_POINTS = 2000
 SIDES: dict[str, dict[str, str | float]] = {
-    "simulator": {"color": "#56B4E9", "width": 6},
+    "simulator": {"color": "#CC79A7", "width": 6},
     "engine": {"color": "#000000", "width": 1.5, "dash": "dot"},
 }
 COLUMNS = {"running": "requests that run", "waiting": "requests that wait", "blocks_used": "used"}

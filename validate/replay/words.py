@@ -32,7 +32,7 @@ def table(result: ReplayResult) -> list[list[str]]:
 def verdict(result: ReplayResult) -> str:
     """One sentence."""
     logical, physical = result.logical, result.physical
-    requests = f"{len(result.experiment.samples):,} requests"
+    requests = f"{result.experiment.offered:,} requests"
     if not result.agrees:
         where, part = ("the schedules", logical) if not logical.agrees else ("the engine with its model", _of(physical))
         return f"They differ: {where}; {part.steps_that_agree:,} steps from the start agree."

@@ -43,7 +43,7 @@ class ServerExperiment:
         arrival_s = (kept.arrival_s - kept.arrival_s[0]) / speed
         if arrival_s[-1] >= timeout_s:
             raise UsageError(
-                f"the last request comes after {arrival_s[-1]:.0f} s, and --timeout is {timeout_s:g}; accepted: "
+                f"the last request comes after {arrival_s[-1]:.4g} s, and --timeout is {timeout_s:g}; accepted: "
                 "a longer one, or --speed, --limit or --requests"
             )
         return cls(replace(kept, arrival_s=arrival_s), config, step_time, speed, len(samples) - len(kept))

@@ -62,11 +62,11 @@ def rows(
     predicted: Prediction,
 ) -> list[Row]:
     """All there are. `said_tokens`: the capacity by the server's own word. `told_tokens`: that
-    which was expected beforehand. `highest`: of the gauges that were read."""
+    which was expected beforehand. `highest`: of the gauges, as far as they were read."""
     exact, given, alone = Standing.EXACT, Standing.GIVEN_STEP_TIMES, Standing.MEASURED_ALONE
     config, trace, totals, moved = experiment.config, experiment.trace, predicted.totals, measured.moved
     wanted = int(trace.output_tokens.sum())
-    usage = round(highest[USAGE] * config.usable_blocks)
+    usage = round(highest[USAGE] * config.usable_blocks) if USAGE in highest else None
     return [
         Row("capacity", "tokens", said_tokens, told_tokens, exact),
         Row("requests with all their tokens", "", len(trace) - len(measured.problems), len(trace), exact),
@@ -75,7 +75,7 @@ def rows(
         Row("preemptions", "", moved.get(PREEMPTIONS), totals["preemptions"], given),
         Row("hit rate", "share", _rate(moved.get(HITS), moved.get(QUERIES)),
             _rate(totals["prefix_hits_first"], totals["prefix_queries_first"]), given),
-        Row("most running, of what was read", "", highest[RUNNING], totals["peak_running"], given),
+        Row("most running, of what was read", "", highest.get(RUNNING), totals["peak_running"], given),
         Row("most blocks used, of what was read", "", usage, totals["peak_blocks_used"], given),
         *_latencies("TTFT", measured.ttft, predicted.ttft),
         *_latencies("TPOT", measured.tpot, predicted.tpot),

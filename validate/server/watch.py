@@ -11,14 +11,15 @@ from pagesim.validate.server.http import Server
 from pagesim.validate.server.metrics import RUNNING, USAGE, read_metrics
 
 EVERY_S = 0.2
+GAUGES = {RUNNING, USAGE}
 MOST_FAILURES = 3  # in a row: then it is gone
 
 
 class Watch:
-    """A thread. `highest`: the most of each gauge that was seen. `on_loss` is told once why it cannot go on."""
+    """A thread. `highest`: the most of each gauge that was seen at all. `on_loss` is told once why it cannot go on."""
 
     def __init__(self, server: Server, on_loss: Callable[[str], None]) -> None:
-        self.highest = {RUNNING: 0.0, USAGE: 0.0}
+        self.highest: dict[str, float] = {}
         self.readings = 0
         self._server, self._on_loss = server, on_loss
         self._ended = threading.Event()
@@ -49,5 +50,5 @@ class Watch:
             else:
                 failures = 0
                 self.readings += 1
-                for name, most in self.highest.items():
-                    self.highest[name] = max(most, values.get(name, 0.0))
+                for name in GAUGES & values.keys():
+                    self.highest[name] = max(values[name], self.highest.get(name, values[name]))

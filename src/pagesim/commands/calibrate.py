@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,6 +52,7 @@ def calibrate(
     """
     from pagesim.sim.files import check_apart, check_writable
 
+    _check_threads(threads)
     _check(config, csv, {"--repeats": repeats, "--sequences": sequences, "--longest": longest, "--threads": threads})
     if csv is not None and rows is not None:
         raise UsageError("--csv and --rows given: the rows are there already; accepted: one of the two")
@@ -65,11 +67,7 @@ def calibrate(
             assert csv is not None
             found = from_file(csv)
         else:
-            found, times = _measure(config, repeats or REPEATS, sequences, longest, threads)
-            if rows is not None:
-                from pagesim.validate.calibrate.rows_csv import write_rows
-
-                write_rows(rows, times)
+            found = _measure(config, repeats or REPEATS, sequences, longest, threads, rows)
     _hand_out(found, out, name or out.stem, as_json)
 
 
@@ -85,21 +83,39 @@ def _check(config: EngineConfig | None, csv: Path | None, numbers: dict[str, int
             raise UsageError(f"{flag} and --csv given, where nothing is measured; accepted: one of the two")
 
 
+def _check_threads(threads: int | None) -> None:
+    """More than processors wait for each other, and of very many torch crashes. Raises UsageError."""
+    most = os.cpu_count() or 1
+    if threads is not None and threads > most:
+        raise UsageError(f"--threads {threads}; accepted: 1 to {most}, as this machine has processors")
+
+
 def _measure(
-    config: EngineConfig, repeats: int, sequences: int | None, longest: int | None, threads: int | None
-) -> tuple[Calibration, list[BatchTime]]:
+    config: EngineConfig,
+    repeats: int,
+    sequences: int | None,
+    longest: int | None,
+    threads: int | None,
+    rows: Path | None,
+) -> Calibration:
+    """`rows`: where they go, before they are fitted."""
     from pagesim.engine.engine import Engine
     from pagesim.sim.console import progress
     from pagesim.validate.calibrate.design import loads
+    from pagesim.validate.calibrate.rows_csv import write_rows
     from pagesim.validate.calibrate.source import from_engine, reach_of
     from pagesim.validate.calibrate.threads import threads as with_threads
     from pagesim.validate.calibrate.timing import Timer
+
+    def keep(times: list[BatchTime]) -> None:
+        if rows is not None:
+            write_rows(rows, times)
 
     timer = Timer()
     engine = Engine(config, on_step=timer.note)
     reach = reach_of(engine, sequences, longest)
     with with_threads(engine, threads), progress("loads timed", repeats * len(loads(reach))) as advance:
-        return from_engine(engine, timer, reach, repeats, advance)
+        return from_engine(engine, timer, reach, repeats, advance, keep)[0]
 
 
 def _hand_out(found: Calibration, out: Path, name: str, as_json: bool) -> None:
@@ -134,6 +150,9 @@ def _show(found: Calibration) -> None:
         ("held out", found.held_out),
         ("  in the T4's form", found.one_price),
     ):
+        if left is None:
+            table.add_row(part, "-", "-", "-", "-", "-")
+            continue
         r2 = "-" if left.r2 is None else f"{left.r2:.4f}"
         table.add_row(
             part, f"{left.rows:,}", r2, f"{left.total:+.1%}", f"{left.median_error:.1%}", f"{left.p90_error:.1%}"

@@ -90,7 +90,7 @@ class Wish:
         given = None if self.trace is None else self._read(self.trace)
         wanted, engine = _start(wanted, machine, own)
         trace, words = self._requests(wanted, form, given)
-        return Setup(words, form, Experiment(trace, wanted, step_time), engine)
+        return Setup(words, form, _offered(Experiment(trace, wanted, step_time)), engine)
 
     def _read(self, path: Path) -> Trace:
         said = [name for name, value in self.drawn.items() if value != getattr(WorkloadConfig(), name)]
@@ -141,9 +141,15 @@ def of_scenario(name: str, machine: Machine | None) -> Setup:
         found, form = Experiment(recording.trace, recording.config, ConstantStep(1.0), recording.ids), "constant:1"
     else:
         raise UsageError(f"--scenario {name}; accepted: {', '.join(EXPERIMENTS)}, or the file of a recording")
-    rules, engine = _start(found.config, machine, {})
+    rules, engine = _start(_offered(found).config, machine, {})
     source = f"{len(found.samples):,} requests of {Path(name).name}; {_pool_words(rules)}; step time {form}"
     return Setup(source, form, replace(found, config=rules), engine)
+
+
+def _offered(experiment: Experiment) -> Experiment:
+    """The same. Raises UsageError if it has nobody to serve."""
+    experiment.check_offered()
+    return experiment
 
 
 def _start(

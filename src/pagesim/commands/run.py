@@ -124,7 +124,5 @@ def refuse_beside_scenario(context: typer.Context, accepted: dict[str, str]) -> 
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE" and name not in ("scenario", *accepted):
             *others, last = accepted.values()
-            raise UsageError(
-                f"{flag(name)} and --scenario, which brings requests, pool and rules; "
-                f"accepted: {', '.join(others)} and {last}"
-            )
+            allowed = f"{', '.join(others)} and {last}" if others else last
+            raise UsageError(f"{flag(name)} and --scenario, which brings requests, pool and rules; accepted: {allowed}")

@@ -68,15 +68,15 @@ HostBandwidth = Annotated[
 ForkRule = Annotated[
     str | None, _rule("--fork", "fork", "Samples of a prompt are requests of their own, or share it.", "none|cow")
 ]
+STEP_TIME = (
+    "constant:S, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE[:PER_CONTEXT[:PREFILL]], roofline:DEVICE:MODEL, "
+    f"or a profile, by name or file. [default: {REFERENCE_STEP_TIME}"
+)
 StepTimeForm = Annotated[
     str | None,
-    option(
-        "--step-time",
-        metavar="FORM|PROFILE",
-        help="constant:S, linear:BASE:PER_TOKEN:PER_PAIR:PER_SEQUENCE[:PER_CONTEXT[:PREFILL]], roofline:DEVICE:MODEL, "
-        f"or a profile, by name or file. [default: {REFERENCE_STEP_TIME}; with --device, its roofline]",
-    ),
+    option("--step-time", metavar="FORM|PROFILE", help=f"{STEP_TIME}; with --device, its roofline]"),
 ]
+StepTimeAlone = Annotated[str | None, option("--step-time", metavar="FORM|PROFILE", help=f"{STEP_TIME}]")]
 Slo = Annotated[
     str | None,
     option("--slo", metavar="TERMS", help="Objectives that goodput counts by, like ttft<2s,tpot<50ms,e2e<30s."),

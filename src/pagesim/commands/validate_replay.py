@@ -40,7 +40,7 @@ def replay(
         o.option(
             "--load",
             metavar="moderate|high|X",
-            help=f"A preset, or X times the pool in tokens. With --trace its times are scaled. [default: {LOAD}]",
+            help=f"A preset, or X times what a full batch finishes; a --trace is scaled. [default: {LOAD}]",
         ),
     ] = None,
     trace: o.TraceFile = None,
@@ -83,7 +83,7 @@ def replay(
     policy: q.PolicyName = None,
     prefix_caching: q.PrefixCaching = False,
     fork: q.ForkRule = None,
-    step_time: q.StepTimeForm = None,
+    step_time: q.StepTimeAlone = None,
     in_time: Annotated[
         bool,
         o.option(
@@ -175,6 +175,10 @@ def carry_out(setup: Setup, at: list[float]) -> ReplayResult:
     from pagesim.validate.replay.result import ReplayResult
 
     experiment, count = setup.experiment, len(setup.experiment.samples)
+    if at:
+        from pagesim.validate.realtime.run import check_rate
+
+        check_rate(experiment)
     with progress("requests simulated, then scheduled by the engine", 2 * count) as advance:
         logical = replay_logically(experiment, advance)
     physical = None

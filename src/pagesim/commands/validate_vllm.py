@@ -35,7 +35,7 @@ def vllm(
         o.option(
             "--load",
             metavar="moderate|high|X",
-            help=f"A preset, or X times the pool in tokens. With --trace its times are scaled. [default: {LOAD}]",
+            help=f"A preset, or X times what a full batch finishes; a --trace is scaled. [default: {LOAD}]",
         ),
     ] = None,
     trace: o.TraceFile = None,
@@ -89,7 +89,7 @@ def vllm(
     watermark: q.Watermark = None,
     policy: q.PolicyName = None,
     prefix_caching: q.PrefixCaching = False,
-    step_time: q.StepTimeForm = None,
+    step_time: q.StepTimeAlone = None,
     on_bad_row: reading.OnBadRow = READ.on_bad_row,
     zero_output: reading.ZeroOutput = READ.zero_output,
     unsorted: reading.Unsorted = READ.unsorted,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 import sys
 from dataclasses import dataclass
@@ -15,6 +14,9 @@ from pagesim.sim.errors import UsageError
 if TYPE_CHECKING:
     from pagesim.validate.server.result import ServerResult
     from pagesim.validate.vllm.result import VllmResult
+
+
+MOST_SPEED, MOST_TIMEOUT_S, MOST_VOCAB_SIZE = 1e9, 1e6, 2**31  # a clock and a token id have no room for more
 
 
 class Result(Protocol):
@@ -51,9 +53,13 @@ class ServerWish:
     block_size: int | None
 
     def __post_init__(self) -> None:
-        for flag, value in (("--speed", self.speed), ("--timeout", self.timeout_s), ("--vocab-size", self.vocab_size)):
-            if not 0 < value < math.inf:
-                raise UsageError(f"{flag} {value:g}; accepted: more than 0")
+        for flag, value, most in (
+            ("--speed", self.speed, MOST_SPEED),
+            ("--timeout", self.timeout_s, MOST_TIMEOUT_S),
+            ("--vocab-size", self.vocab_size, MOST_VOCAB_SIZE),
+        ):
+            if not 0 < value <= most:
+                raise UsageError(f"{flag} {value:g}; accepted: more than 0, up to {most:g}")
 
 
 def drive_vllm(setup: Setup) -> VllmResult:
@@ -92,6 +98,8 @@ def replay_on_server(asked: ServerWish, wish: Wish, rules: dict[str, Any]) -> Se
     server = Server(asked.address, asked.timeout_s)
     about = ask_about(server, asked.model)
     num_blocks, block_size = pool_of(about, asked.num_blocks, asked.block_size)
+    if asked.block_size not in (None, block_size):
+        raise UsageError(f"--block-size {asked.block_size}, and the server says {block_size}; accepted: leave it out")
     cache = about.before.cache
     rules = rules | {"block_size": block_size}
     if cache.prefix_caching is not None:
@@ -114,7 +122,7 @@ def replay_on_server(asked: ServerWish, wish: Wish, rules: dict[str, Any]) -> Se
     after, gone = settled_or_why(Server(asked.address, asked.timeout_s))
     measured = Measured.of(run, experiment.trace, about.before, after)
     said = None if cache.num_blocks is None or cache.block_size is None else cache.num_blocks * cache.block_size
-    told = None if asked.num_blocks is None else asked.num_blocks * (asked.block_size or block_size)
+    told = None if asked.num_blocks is None else asked.num_blocks * block_size
     return ServerResult(
         server.address,
         about.model,
