@@ -130,7 +130,7 @@ def test_an_honest_server_without_a_model(validate: Any) -> None:
     with lying() as server:
         status, out, _ = validate(server.address, ROWS, "--num-blocks", NUM_BLOCKS, "--block-size", BLOCK_SIZE)
         assert status == 0 and "What must be equal is equal." in out
-        body = server.lies.bodies[0]
+        body = min(server.lies.bodies, key=lambda each: len(each["prompt"]))  # a busy machine may send others before it
     assert len(body["prompt"]) == 10 and max(body["prompt"]) < 1000 and body["ignore_eos"] and body["max_tokens"] == 3
     assert len({each["cache_salt"] for each in server.lies.bodies}) == 1
     with lying(no_token_ids=True) as server:
