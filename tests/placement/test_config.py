@@ -197,7 +197,7 @@ def test_a_wrong_field_or_schema_is_refused(saved: Path) -> None:
 
 def test_a_missing_file_or_folder_without_a_result_is_refused(tmp_path: Path) -> None:
     assert_not_loaded(tmp_path / "nowhere.json", "cannot be read")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"has no run\.json; accepted: a folder that"):
         RunResult.load(tmp_path)
 
 

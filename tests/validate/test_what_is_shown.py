@@ -32,7 +32,7 @@ from pagesim.validate.server.prediction import predict
 
 FITTED, HELD_OUT = Residuals(30, 0.91, 0.01, 0.02, 0.03), Residuals(10, 0.72, 0.04, 0.05, 0.06)
 CALIBRATION = Calibration(
-    "a test", "made up", LinearStep(1e-3, 1e-5, 1e-8, 1e-5), FITTED, HELD_OUT, None,
+    "a test", "made up", LinearStep(1e-3, 1e-5, 1e-8, 1e-5, 1e-7, 1e-4), FITTED, HELD_OUT, None,
     (Group("shown", False, Work(1, 2, 3, 4), 0.5, 0.6), Group("kept back", True, Work(5, 6, 7, 8), 0.7, 0.8)), None,
 )  # fmt: skip
 
