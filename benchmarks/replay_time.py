@@ -1,8 +1,8 @@
 """How near the simulator's times come to the engine's, on three traces below and above the knee, in one run.
 
-    python benchmarks/replay_time.py [--requests 500] [--rounds 2] [--machine-time]
+    python benchmarks/replay_time.py [--model random:tiny] [--requests 500] [--rounds 2] [--machine-time]
 
-random:tiny on the CPU, one thread, 512 usable blocks of 16. The calibration's loads, which have nothing to do with any
+A model (benchmarks/middle.json is a larger one: random:benchmarks/middle.json) on the CPU, one thread, 512 usable blocks of 16. The calibration's loads, which have nothing to do with any
 trace, are served before, between and after the traces, so that both see the same machine in the mean, however it
 changes meanwhile. From their mean times the step-time model is fitted; with it the simulator serves each trace, and all
 figures below are held out. The rates, half and twice that of the knee, follow from a first calibration. Wanted:
