@@ -2,11 +2,12 @@
 
     python benchmarks/replay_time.py [--model random:tiny] [--requests 500] [--rounds 2] [--machine-time]
 
-A model (benchmarks/middle.json is a larger one: random:benchmarks/middle.json) on the CPU, one thread, 512 usable blocks of 16. The calibration's loads, which have nothing to do with any
-trace, are served before, between and after the traces, so that both see the same machine in the mean, however it
-changes meanwhile. From their mean times the step-time model is fitted; with it the simulator serves each trace, and all
-figures below are held out. The rates, half and twice that of the knee, follow from a first calibration. Wanted:
-throughput within 5%, TTFT and TPOT p50 within 10%. Exit status 1 if one is not.
+A model on the CPU (random:benchmarks/middle.json is larger than tiny), one thread, 512 usable blocks of 16. The
+calibration's loads, which have nothing to do with any trace, are served before, between and after the traces, so that
+both see the same machine in the mean, however it changes meanwhile. From their mean times the step-time model is
+fitted; with it the simulator serves each trace, and all figures below are held out. The rates, half and twice that of
+the knee, follow from a first calibration. Wanted: throughput within 5%, TTFT and TPOT p50 within 10%. Exit status 1 if
+one is not.
 
 --machine-time: the clock goes by the pace of a fixed piece of work that is timed in between (`machine_time`), for a
 machine whose own pace changes from second to second. What is said is then said of that clock.
