@@ -96,7 +96,7 @@ def sample(logits: torch.Tensor, draws: Sequence[Draw]) -> list[int]:
 
 
 def _likeliest(logits: torch.Tensor) -> torch.Tensor:
-    """argmax of each row, the first of equals. On a CPU by numpy, whose search is ten times as fast as torch's."""
+    """argmax of each row, the first of equals. On a CPU by numpy, whose search is over ten times as fast as torch's."""
     import torch
 
     if logits.device.type != "cpu":

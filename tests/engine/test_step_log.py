@@ -9,7 +9,7 @@ import pytest
 from without_model import sample, scheduler, sequence
 
 from pagesim.engine.errors import ConfigError
-from pagesim.validate.step_log import StepLog
+from pagesim.engine.step_log import StepLog
 
 
 def test_a_line_has_the_columns_of_the_recordings(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pagesim.engine.config import EngineConfig
 from pagesim.engine.scheduler import Scheduler
 from pagesim.engine.sequence import Sequence
 from pagesim.engine.step import Step
-from pagesim.validate.step_log import Row, step_row
+from pagesim.engine.step_log import Row, step_row
 
 fresh_tokens = count(2**40)
 

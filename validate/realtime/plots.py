@@ -10,11 +10,8 @@ from pagesim.sim.figures import PLOT_HEIGHT, laid_out
 from pagesim.validate.realtime.figures import LATENCIES
 from pagesim.validate.realtime.result import TimeComparison
 from pagesim.validate.realtime.words import NAMES
+from pagesim.validate.replay.plots import SIDES
 
-SIDES: dict[str, dict[str, str | float]] = {
-    "simulator": {"color": "#CC79A7", "width": 6},
-    "engine": {"color": "#000000", "width": 1.5, "dash": "dot"},
-}
 SHARES = np.arange(101)
 
 

@@ -19,8 +19,8 @@ def engine_with_steps(config: EngineConfig, steps: str | None) -> Iterator[Engin
     Steps are appended a line each to FILE.partial, which becomes FILE when the command ends without an error.
     """
     from pagesim.engine.engine import Engine
+    from pagesim.engine.step_log import StepLog
     from pagesim.sim.files import check_writable
-    from pagesim.validate.step_log import StepLog
 
     if steps is None:
         yield Engine(config)
