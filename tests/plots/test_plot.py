@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,16 @@ def test_figures_show_the_numbers_of_the_result(saved: Path) -> None:
     assert [list(trace.y) for trace in queue if trace.name == "paged"] == [paged.series.running, paged.series.waiting]
     (ttft,) = [trace for trace in draw(served, "ttft").data if trace.name == "paged"]
     assert list(ttft.x) == paged.percentiles["ttft_s"]
+
+
+def test_preemptions_of_one_allocator_are_an_area_and_of_several_are_lines_unlike_each_other(saved: Path) -> None:
+    result = load(saved / "served")
+    (alone,) = draw(result, "preemptions").data
+    assert list(alone.y) == result.allocators["paged"].series.preemptions and sum(alone.y) > 0
+    assert (alone.fill, alone.line.dash, alone.line.shape) == ("tozeroy", "solid", "vh")
+    paged = result.allocators["paged"]
+    both = draw(replace(result, allocators={"paged": paged, "again": paged}), "preemptions").data
+    assert [curve.fill for curve in both] == [None, None] and len({curve.line.dash for curve in both}) == 2
 
 
 def test_the_list(pagesim: Any) -> None:
