@@ -222,7 +222,7 @@ const pagesimMap = (() => {
   const actions = {first: () => { play(false); show(0); }, back: () => { play(false); show(frame - 1); }, next: () => { play(false); show(frame + 1); },
     play: () => { if (!playing && frame === data.frames.length - 1) show(0); play(!playing); }};
   document.querySelectorAll("#map [data-do]").forEach(button => button.addEventListener("click", actions[button.dataset.do]));
-  at("map-signs").textContent = kinds.length ? `In the strip, a line for each allocator: ${kinds.map(name => `${SIGNS[name]} ${name === "wait" ? "a wait begins" : name}`).join(", ")}.` : "";
+  at("map-signs").textContent = kinds.length ? `In the strip, a line for each allocator: ${kinds.map(name => `${SIGNS[name]}\u00a0${name === "wait" ? "a wait begins" : name}`).join(", ")}.` : "";
   at("map-n").textContent = kinds.length ? `, n goes to the next ${kinds[0]}` : "";
   kinds.forEach(name => {
     const button = Object.assign(document.createElement("button"), {type: "button", textContent: `next ${name}`});

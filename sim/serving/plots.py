@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import cycle
 from typing import Any
 
 import plotly.graph_objects as go
@@ -70,5 +69,5 @@ def latency(result: ServingResult, which: str) -> go.Figure:
 
 def _lines(result: ServingResult) -> list[tuple[str, dict[str, Any], AllocatorResult]]:
     """(name, line, result) of each allocator."""
-    each = zip(result.allocators.items(), cycle(styles()), strict=False)
+    each = zip(result.allocators.items(), styles(result.allocators), strict=True)
     return [(name, line, allocator) for (name, allocator), (line, _) in each]

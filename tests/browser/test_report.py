@@ -109,7 +109,9 @@ def test_pools_of_other_kinds_play_as_well(look: Any, cases: Any, name: str) -> 
 def check_player(seen: dict[str, Any], case: Case) -> None:
     assert case.jump in seen["kinds"] and seen["first"]["frame"] == 0
     signs, keys, legend = seen["words"]
-    assert {"refusal": "▼ refusal", "preemption": "▽ a wait begins, ✕ preemption"}[case.jump] in signs
+    assert {"refusal": "▼ refusal", "preemption": "▽ a wait begins, ✕ preemption"}[case.jump] in signs.replace(
+        "\u00a0", " "
+    )
     assert f"n goes to the next {seen['kinds'][0]}." in keys
     assert ("the sequence you picked" in legend) == ("a colour and a number for each sequence" in legend)
     flashing = [pool for pool in seen["jumped"]["pools"] if pool["flash"]]
