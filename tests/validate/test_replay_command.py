@@ -51,6 +51,7 @@ def test_the_table_and_the_page(replay: Any, tmp_path: Path) -> None:
     page = (tmp_path / "pagesim-replay.html").read_text()
     assert "Plotly.newPlot" in page and "pagesim validate replay --load high" in page and "The two schedules" in page
     assert '<script src="http' not in page
+    assert "prefers-color-scheme: dark" in page and page.index('"font.color": ink()') > page.rindex("Plotly.newPlot")
 
 
 def test_with_a_model(replay: Any, tmp_path: Path) -> None:
