@@ -292,7 +292,8 @@ for prompt, answer, n in ((160, 40, 2), (161, 40, 3), (175, 2, 5), (100, 300, 8)
 
 # %% [markdown]
 """
-The pool over time, for both, at the same scale: sixteen prompts of 1,000 tokens, eight samples of 200 each, in 3,000 blocks.
+The pool over time, at the same scale, apart, forked, and apart with the cache on: sixteen prompts of 1,000 tokens, eight
+samples of 200 each, in 3,000 blocks.
 """
 
 
@@ -320,7 +321,7 @@ framed({name: draw(result, "account") for name, result in ways.items()}, "sample
 Prefix caching, which looks for equal beginnings wherever they come from, gets nearly all that the fork would: that is why an
 engine can do without forks.
 
-Turn the sizes: what does the cache save for a prompt and an answer of your choice?
+Turn the sizes: what does the cache save for a prompt of your length, asked as often as you like?
 """
 
 
