@@ -4,6 +4,9 @@ A source is a notebook in the percent format of jupytext. A cell marked `exercis
 `### BEGIN SOLUTION` and `### END SOLUTION`; one marked `test="NAME" points=N` tests it, in part between
 `### BEGIN HIDDEN TESTS` and `### END HIDDEN TESTS`. Both become cells of nbgrader (schema version 3). Students get the
 same cells without what lies between the marks. No output is stored.
+
+python notebooks/build.py           writes them
+python notebooks/build.py --check   writes nothing; names those that are not what their sources yield, and exits with 1
 """
 
 from __future__ import annotations
@@ -109,13 +112,32 @@ def built() -> dict[Path, str]:
     return files
 
 
-def main() -> None:
-    """Write them."""
+def stale(files: dict[Path, str]) -> list[Path]:
+    """Those of `built` that are missing or not what lies there, and notebooks that no source yields."""
+    lying = {*SOLUTIONS.glob("*.ipynb"), *FOLDER.glob("*.ipynb")}
+    differ = {path for path, text in files.items() if path not in lying or path.read_text(encoding="utf-8") != text}
+    return sorted(differ | (lying - set(files)))
+
+
+def main() -> int:
+    """Write them, or check."""
+    words = sys.argv[1:]
+    if words not in ([], ["--check"]):
+        print(f"error: {' '.join(words)}: unknown; accepted: nothing, or --check", file=sys.stderr)
+        return 2
     files = built()
+    said = f"{len(files)} notebooks from {len(sources())} sources"
+    if words:
+        found = stale(files)
+        for path in found:
+            print(f"{path}: not what its source yields; mended by: python notebooks/build.py", file=sys.stderr)
+        print(f"{said}: {len(found)} differ", file=sys.stderr)
+        return 1 if found else 0
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
-    print(f"{len(files)} notebooks from {len(sources())} sources", file=sys.stderr)
+    print(said, file=sys.stderr)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,12 +1,17 @@
 """Runs a notebook, and grades one that a student has handed in, as nbgrader does: nothing but answers is taken over.
 
 python notebooks/grade.py HANDED_IN.ipynb       points of each exercise; the lesson is told by its file name
+
+It runs in an empty folder of its own. An answer that does not come to an end, or ends the kernel, is taken out, and the
+others are graded without it.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +19,10 @@ from typing import Any
 import nbformat
 from build import FOLDER, SOLUTIONS
 from nbclient import NotebookClient
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
 LONGEST_CELL_S = 600
+LONGEST_GRADED_S = 120  # no cell of a lesson takes a quarter of that
 STARTUP_S = 300  # a kernel on a busy machine reads its libraries from a busy disk
 
 
@@ -31,12 +38,53 @@ class Mark:
 
 def execute(book: Any, folder: Path, go_on: bool = False) -> Any:
     """Run every cell in a kernel of its own, in `folder`; `go_on` past errors. Returns the notebook with outputs."""
-    os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")  # figures as data, without a copy of plotly.js in each
     run = nbformat.from_dict(book)
-    words: Any = {"timeout": LONGEST_CELL_S, "kernel_name": "python3", "allow_errors": go_on,
-                  "startup_timeout": STARTUP_S}  # fmt: skip
-    NotebookClient(run, resources={"metadata": {"path": str(folder)}}, **words).execute()
+    _client(run, folder, LONGEST_CELL_S, go_on, []).execute()
     return run
+
+
+def graded(book: Any, longest_s: int = LONGEST_GRADED_S) -> list[Mark]:
+    """The points of a notebook made by `merged`, whatever its answers do to the kernel."""
+    book = nbformat.from_dict(book)
+    while True:
+        run, stopped = _as_far_as_it_goes(book, longest_s)
+        answer = None if stopped is None else _answer_of(book, stopped[0])
+        if answer is None or stopped is None or answer.source == stopped[1]:
+            return marks(run)
+        answer.source = stopped[1]
+
+
+def _as_far_as_it_goes(book: Any, longest_s: int) -> tuple[Any, tuple[str, str] | None]:
+    """The notebook with outputs; and if a cell stopped it, that cell's id and code that says so in its place."""
+    run = nbformat.from_dict(book)
+    begun: list[Any] = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            client = _client(run, Path(folder), longest_s, True, begun)
+            client.execute(stderr=subprocess.DEVNULL)  # the kernel's own words; those of a cell are in its outputs
+        except CellTimeoutError:
+            why = f"did not come to an end in {longest_s} s"
+        except DeadKernelError:
+            why = "ended the kernel"
+        else:
+            return run, None
+    begun[-1].execution_count = None
+    return run, (begun[-1].id, f'raise RuntimeError("{why}")')
+
+
+def _client(run: Any, folder: Path, longest_s: int, go_on: bool, begun: list[Any]) -> NotebookClient:
+    os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")  # figures as data, without a copy of plotly.js in each
+    words: Any = {
+        "timeout": longest_s, "kernel_name": "python3", "allow_errors": go_on, "startup_timeout": STARTUP_S,
+        "on_cell_execute": lambda cell, cell_index: begun.append(cell),
+    }  # fmt: skip
+    return NotebookClient(run, resources={"metadata": {"path": str(folder)}}, **words)
+
+
+def _answer_of(book: Any, cell_id: str) -> Any | None:
+    """The answer that is, or is tested in, the cell of that id."""
+    name = f"exercise-{cell_id.split('-', 1)[1]}" if cell_id.startswith(("exercise-", "test-")) else ""
+    return next((cell for cell in _graded(book, "solution") if cell.id == name), None)
 
 
 def merged(instructors: Any, handed_in: Any) -> Any:
@@ -55,14 +103,26 @@ def merged(instructors: Any, handed_in: Any) -> Any:
 
 
 def marks(run: Any) -> list[Mark]:
-    """The points of a notebook that was run past its errors."""
-    return [_mark(cell) for cell in _graded(run, "grade")]
+    """The points of a notebook that was run past its errors; a cell that was not run to its end has none."""
+    answers = {cell.metadata.nbgrader.grade_id: cell for cell in _graded(run, "solution")}
+    return [_mark(cell, answers.get(_exercise(cell))) for cell in _graded(run, "grade")]
 
 
-def _mark(cell: Any) -> Mark:
+def _mark(cell: Any, answer: Any) -> Mark:
     said = cell.metadata.nbgrader
-    errors = [f"{out.ename}: {out.evalue}" for out in cell.outputs if out.output_type == "error"]
-    return Mark(said.grade_id, 0 if errors else said.points, said.points, errors[0] if errors else None)
+    errors = [f"the answer: {error}" for error in _errors(answer)] if answer else []
+    errors += _errors(cell) + (["was not run"] if cell.execution_count is None else [])
+    passed = not _errors(cell) and cell.execution_count is not None
+    return Mark(said.grade_id, said.points if passed else 0, said.points, None if passed else errors[0])
+
+
+def _errors(cell: Any) -> list[str]:
+    each = [out for out in cell.outputs if out.output_type == "error"]
+    return [f"{out.ename}: {' '.join(out.evalue.split())}".removesuffix(": ") for out in each]
+
+
+def _exercise(test: Any) -> str:
+    return str(test.metadata.nbgrader.grade_id).replace("test-", "exercise-", 1)
 
 
 def _graded(book: Any, kind: str) -> list[Any]:
@@ -85,7 +145,7 @@ def main() -> int:
     except (ValueError, nbformat.reader.NotJSONError) as error:
         print(f"error: {path}: {error}", file=sys.stderr)
         return 2
-    found = marks(execute(book, path.parent, go_on=True))
+    found = graded(book)
     for mark in found:
         print(f"{mark.name:24} {mark.points:g} of {mark.most:g}{f'  {mark.error}' if mark.error else ''}")
     print(f"{'in all':24} {sum(mark.points for mark in found):g} of {sum(mark.most for mark in found):g}")

@@ -8,8 +8,8 @@ seen all: the first are wide, and the later ones narrow, upon them. All colours 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import cycle
+from collections.abc import Iterable, Mapping
+from itertools import count
 from typing import Any, Protocol
 
 import plotly.graph_objects as go
@@ -25,6 +25,7 @@ PARTS = {  # part of the pool: (colour, pattern, what it means)
     "unusable": ("#F0E442", "\\", "free, in pieces too small"),
     "free": ("rgba(127,127,127,0.2)", "", "not owned"),
 }
+FAMILIAR = ("reservation", "exact-fit", "paged")  # an allocator looks the same wherever it is, and whoever is beside it
 LINES = ("#D55E00", "#009E73", "#CC79A7", "#7F7F7F")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle-open", "square-open", "diamond-open", "cross-open", "triangle-up-open", "x-open")
@@ -135,7 +136,7 @@ def capacity_by_length(result: RunResult) -> go.Figure:
         "paged": [pool.num_blocks // block for block in blocks],
     }
     figure = go.Figure()
-    for (name, counts), (line, marker) in zip(curves.items(), styles(), strict=False):
+    for (name, counts), (line, marker) in zip(curves.items(), styles(curves), strict=True):
         figure.add_scatter(
             x=lengths, y=counts, name=name, mode="lines+markers", line=line, marker=marker,
             hovertemplate=f"{name}: %{{y:,}} sequences of %{{x:,}} tokens<extra></extra>",
@@ -165,13 +166,17 @@ def round_numbers(values: Iterable[float]) -> list[float]:
     return inside if len(inside) > 1 else [number for number in each if number <= 10.0**high]
 
 
-def styles() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """(line, marker) for one curve after the other, each unlike all before it."""
-    for k in range(len(LINES) * len(DASHES)):
+def styles(names: Iterable[str]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """(line, marker) for the curve of each name, unlike all others; those of FAMILIAR keep theirs in every figure."""
+    others = count(len(FAMILIAR))
+    looks = []
+    for place, name in enumerate(names):
+        k = (FAMILIAR.index(name) if name in FAMILIAR else next(others)) % (len(LINES) * len(DASHES))
         colour, dash = LINES[k % len(LINES)], DASHES[(k + k // len(LINES)) % len(DASHES)]
-        place = min(k, len(WIDTHS) - 1)
-        marker = {"symbol": SYMBOLS[k % len(SYMBOLS)], "size": MARKS[place], "line": {"width": 2}}
-        yield {"color": colour, "dash": dash, "width": WIDTHS[place]}, marker
+        order = min(place, len(WIDTHS) - 1)
+        marker = {"symbol": SYMBOLS[k % len(SYMBOLS)], "size": MARKS[order], "line": {"width": 2}}
+        looks.append(({"color": colour, "dash": dash, "width": WIDTHS[order]}, marker))
+    return looks
 
 
 def laid_out(figure: go.Figure, plot_height: int, entries: int) -> go.Figure:
@@ -193,5 +198,5 @@ def styled(figure: go.Figure) -> go.Figure:
 
 def _lines(result: RunResult) -> list[tuple[str, dict[str, Any], dict[str, Any], AllocatorResult]]:
     """(name, line, marker, result) of each allocator."""
-    each = zip(result.allocators.items(), cycle(styles()), strict=False)
+    each = zip(result.allocators.items(), styles(result.allocators), strict=True)
     return [(name, line, marker, allocator) for (name, allocator), (line, marker) in each]

@@ -34,7 +34,8 @@ def run_pictures(result: RunResult) -> list[Picture]:
         Picture(
             "refused-by-length",
             "Who is refused",
-            "The share of requests of each length that were refused.",
+            "The share of requests of each length that were refused. Point at a mark to see of how many: few say "
+            "little.",
             partial(figures.refused_by_length, result),
             none_refused,
         ),

@@ -18,6 +18,8 @@
 | 5 | turn the limit |
 | 5 | what to take home |
 
+Exercises are graded by the cell in which you answer, and by nothing else: helpers and imports that an answer needs belong in it.
+
 A server of language models keeps, for each conversation, the keys and values of every token that it has seen. That memory grows
 by one token at a time, and nobody knows in advance how large it will get. The obvious way to deal with an array that grows is
 to reserve room for the largest that it could become.

@@ -18,6 +18,8 @@
 | 15 | the card's pool under high load: full, or awkward? |
 | 5 | what to take home |
 
+Exercises are graded by the cell in which you answer, and by nothing else: helpers and imports that an answer needs belong in it.
+
 The words are those of *Operating Systems: Three Easy Pieces*, chapter 17 (free-space management). More exercises of this
 kind, each with its working: `pagesim quiz --topic placement --seed 3`, then the same with `-c`.
 """

@@ -17,6 +17,8 @@
 | 15 | a timing channel: seen, used, closed (exercises 3c, 3d) |
 | 5 | what to take home |
 
+Exercises are graded by the cell in which you answer, and by nothing else: helpers and imports that an answer needs belong in it.
+
 With pencil and paper: `pagesim quiz --topic paging --seed 3`, and `-c` for the working.
 """
 
@@ -238,6 +240,7 @@ for seed in range(5):
     heard = first_token_ms(sorted(secret) + probes)[4:]
     assert overheard(probes, heard) == secret, seed
 assert overheard([7, 9], [50.0, 3.0]) == {9}
+assert overheard([4, 5, 6, 7], [11.0, 12.0, 90.0, 11.5]) == {4, 5, 7}, "most of them had been asked before"
 ### END HIDDEN TESTS
 
 # %% [markdown]

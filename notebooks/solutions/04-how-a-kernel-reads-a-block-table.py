@@ -18,6 +18,8 @@
 | 5 | the account of a tile (exercise 4c) |
 | 5 | what to take home |
 
+Exercises are graded by the cell in which you answer, and by nothing else: helpers and imports that an answer needs belong in it.
+
 With pencil and paper: `pagesim quiz --topic kernel --seed 3`; tile by tile: `pagesim kernel explain`.
 
 This lesson needs torch and Triton, no GPU: Triton's interpreter runs the kernel on the CPU. It must be asked for before Triton is

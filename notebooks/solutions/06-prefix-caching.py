@@ -18,6 +18,8 @@
 | 10 | n = 8: copy-on-write (exercise 6c) |
 | 5 | what to take home |
 
+Exercises are graded by the cell in which you answer, and by nothing else: helpers and imports that an answer needs belong in it.
+
 With pencil and paper: `pagesim quiz --topic prefix --seed 3`, and `-c` for the working.
 """
 
@@ -136,6 +138,7 @@ for prompt in (1, 15, 16, 17, 32, 33, 500, 512):
     trace = Trace(np.array([0.0, 50.0]), np.full(2, prompt), np.full(2, 2), HashIds.of([[0], [0]]), prompt)
     log = Run(trace, ServingConfig(prefix_caching=True, max_model_len=4096), step_time).serve()
     assert findable(prompt, 16) == hit_tokens(log)[1], prompt
+assert [findable(prompt, 4) for prompt in (4, 5, 13)] == [0, 4, 12]
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -172,7 +175,7 @@ for prompt in (128, 1024, 2048, 4096):
 # %% [markdown]
 """
 These are times to the first token. Cold grows with the prompt, and faster than it: each token attends to all before it. Warm
-hardly moves: what is found is pointed at.
+grows by a few milliseconds where cold grows by a second: what is found is pointed at, and only read.
 
 ## Free, and still found
 
@@ -206,7 +209,9 @@ for documents_that_fit in (6, 8, 9, 10, 11, 12):
 
 # %% [markdown]
 """
-LRU falls off a cliff: in a loop that is one too long, it always throws away what is needed next. `optimal` (Belady's rule, which
+LRU falls off a cliff: in a loop that is one too long, it always throws away what is needed next. (The 4% with room for nine
+are the first eight blocks of a document: nine sequences have left nine blocks without a hash, which are taken first, and
+a sequence gives its blocks back from the end, so its beginning is the last that is taken.) `optimal` (Belady's rule, which
 only a trace can follow) shows what a look into the future would be worth.
 
 And after a preemption? In the starved pool of lesson 5, with the cache on:
@@ -287,7 +292,8 @@ for prompt, answer, n in ((160, 40, 2), (161, 40, 3), (175, 2, 5), (100, 300, 8)
 
 # %% [markdown]
 """
-The pool over time, for both, at the same scale: sixteen prompts of 1,000 tokens, eight samples of 200 each, in 3,000 blocks.
+The pool over time, at the same scale, apart, forked, and apart with the cache on: sixteen prompts of 1,000 tokens, eight
+samples of 200 each, in 3,000 blocks.
 """
 
 
@@ -315,7 +321,7 @@ framed({name: draw(result, "account") for name, result in ways.items()}, "sample
 Prefix caching, which looks for equal beginnings wherever they come from, gets nearly all that the fork would: that is why an
 engine can do without forks.
 
-Turn the sizes: what does the cache save for a prompt and an answer of your choice?
+Turn the sizes: what does the cache save for a prompt of your length, asked as often as you like?
 """
 
 

@@ -18,6 +18,8 @@
 | 5 | what was published, and what is not explained |
 | 5 | what to take home |
 
+Exercises are graded by the cell in which you answer, and by nothing else: helpers and imports that an answer needs belong in it.
+
 This lesson needs the engine (`pip install 'pagesim[engine]'`), not a GPU: the model is a small random one on the CPU. In a hosted
 notebook with a T4, the next cell finds the card and uses it.
 """
@@ -205,6 +207,7 @@ def held_out_error(measured, predicted, held_out):
 assert held_out_error([1.0, 2.0, 4.0], [9.0, 3.0, 4.0], [False, True, True]) == 0.25
 ### BEGIN HIDDEN TESTS
 assert held_out_error([2.0, 4.0, 2.0], [1.0, 5.0, 2.0], [True, True, True]) == 0.25
+assert held_out_error([2.0, 4.0, 2.0], [1.0, 4.0, 2.0], [True, True, True]) == 0, "the median, not the mean"
 ### END HIDDEN TESTS
 
 # %%

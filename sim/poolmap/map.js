@@ -11,7 +11,7 @@ const pagesimMap = (() => {
   let frame = 0, playing = false, selected = null;
   slider.max = data.frames.length - 1;
 
-  const nameOf = (pool, owner) => `request ${number(pool.owners[owner][0])}`;
+  const nameOf = (pool, owner) => `sequence ${number(pool.owners[owner][0])}`;
   const percent = (slots, pool) => `${(100 * slots / pool.capacity).toFixed(1)}%`;
 
   // Frames at which each kind of thing happens, by pool. A wait counts where it begins.
@@ -72,10 +72,10 @@ const pagesimMap = (() => {
     view.told.replaceChildren();
     told.slice(0, 3).forEach(([event, text], k) => {
       const part = document.createElement("rwpd".includes(event.kind) ? "strong" : "span");
-      part.textContent = (k ? "; " : "") + text;
+      part.textContent = (k ? "; " : "") + text + (k === told.length - 1 ? "." : "");
       view.told.append(part);
     });
-    view.told.append(told.length > 3 ? `; and ${number(told.length - 3)} more.` : told.length ? "." : "Nothing changes hands here.");
+    view.told.append(told.length > 3 ? `; and ${number(told.length - 3)} more.` : told.length ? "" : "Nothing changes hands here.");
     const refused = pool.events.find(({kind}) => kind === letters.refuse || kind === letters.wait);
     view.ask.classList.toggle("shown", Boolean(refused));
     if (refused) {
@@ -183,6 +183,7 @@ const pagesimMap = (() => {
     if (fine && pools.some(pool => pool.moments.some(({events}) => events.some(({kind}) => kind === letters.hash)))) entries.push(["free, still findable by its content: cached (dots)", c => { c.fillStyle = theme.cached; c.fillRect(0, 0, 34, 16); }]);
     if (fine && kinds.includes("shared block")) entries.push(["×2: held by two sequences (dotted frame)", c => { c.setLineDash([2, 2]); c.strokeStyle = theme.ink; c.lineWidth = 2; c.strokeRect(1, 1, 32, 14); }]);
     if (pools.some(pool => pool.runs)) entries.push(["longest free run, when a request finds no room (dashes)", c => { c.setLineDash([6, 3]); c.strokeStyle = theme.mark; c.lineWidth = 3; c.strokeRect(1, 1, 32, 14); }]);
+    if (fine) entries.push(["the sequence you picked (thick frame)", c => { c.strokeStyle = theme.mark; c.lineWidth = 3; c.strokeRect(1, 1, 32, 14); }]);
     if (fine) entries.push(["changes hands at this moment", c => { c.strokeStyle = theme.ink; c.lineWidth = 3; c.strokeRect(1, 1, 32, 14); }]);
     at("map-legend").replaceChildren(...entries.map(([text, paint]) => {
       const item = document.createElement("li"), swatch = document.createElement("canvas");
@@ -191,7 +192,7 @@ const pagesimMap = (() => {
       context.fillStyle = theme.paper; context.fillRect(0, 0, 34, 16);
       paint(context); item.append(swatch, text);
       return item;
-    }), ...kinds.map(name => Object.assign(document.createElement("li"), {textContent: `${SIGNS[name]} ${name}`})));
+    }));
   }
   function both(context, pattern) {
     context.globalAlpha = .3; context.fillStyle = theme.colour(1); context.fillRect(0, 0, 34, 16);
@@ -221,6 +222,8 @@ const pagesimMap = (() => {
   const actions = {first: () => { play(false); show(0); }, back: () => { play(false); show(frame - 1); }, next: () => { play(false); show(frame + 1); },
     play: () => { if (!playing && frame === data.frames.length - 1) show(0); play(!playing); }};
   document.querySelectorAll("#map [data-do]").forEach(button => button.addEventListener("click", actions[button.dataset.do]));
+  at("map-signs").textContent = kinds.length ? `In the strip, a line for each allocator: ${kinds.map(name => `${SIGNS[name]}\u00a0${name === "wait" ? "a wait begins" : name}`).join(", ")}.` : "";
+  at("map-n").textContent = kinds.length ? `, n goes to the next ${kinds[0]}` : "";
   kinds.forEach(name => {
     const button = Object.assign(document.createElement("button"), {type: "button", textContent: `next ${name}`});
     button.dataset.jump = name;

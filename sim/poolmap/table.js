@@ -34,6 +34,7 @@
   }
 
   function paged(pool, owner, token) {
+    const hashes = pool.moments.some(({events}) => events.some(({kind}) => kind === letters.hash));
     const table = pool.table.get(owner), size = pool.unit, place = Math.floor(token / size), rest = token % size, block = table[place][0];
     const shared = table.filter(([one]) => pool.holders.get(one) > 1).length, hashed = table.filter(([one]) => pool.key.has(one)).length;
     at("table-says").textContent = `${number(pool.tokens(owner))} tokens in ${number(table.length)} blocks of ${size}: ${number(shared)} shared with others, ${number(hashed)} with a hash. ` +
@@ -48,7 +49,7 @@
     table.forEach(([one], k) => {
       const others = pool.holders.get(one) > 1 ? pool.sharers(one).filter(other => other !== owner).map(other => number(pool.owners[other][0])) : [];
       const key = pool.key.has(one) ? pool.key.get(one) : null;
-      const chain = key === null ? "none yet" : `#${key}${k ? `, behind ${parent === null ? "?" : `#${parent}`}` : ", the first"}`;
+      const chain = key === null ? (hashes ? "none yet" : "none") : `#${key}${k ? `, behind ${parent === null ? "?" : `#${parent}`}` : ", the first"}`;
       const last = Math.min(pool.tokens(owner), (k + 1) * size) - 1;
       const span = last < k * size ? "none yet" : `${number(k * size)} to ${number(last)}`;
       body.append(line([number(k), span, number(one), String(pool.holders.get(one)), chain, others.length ? `sequence ${others.slice(0, 5).join(", ")}${others.length > 5 ? ` and ${others.length - 5} more` : ""}` : "nobody"], "td", k === place));

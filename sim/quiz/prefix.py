@@ -152,7 +152,8 @@ class Prefix:
             table = pool.table(row, blocks)
             working += admitted(table, hit // size, shared, before)
         else:
-            working.append(f"{asked} free blocks wanted (hits that lie free among them), {len(before)} free: refused")
+            wanted = f"{counted(asked, 'free block')} wanted (hits that lie free among them)"
+            working.append(f"{wanted}, {len(before)} free: refused")
         return Question(
             f"+{prompt}: sequence {row} arrives, {counted(tokens, 'token')}.",
             (

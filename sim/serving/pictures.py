@@ -21,7 +21,11 @@ CAPTIONS = {  # name of a latency: (name, title and caption of its figure)
         "The share of requests whose further tokens came that fast in the mean. Who runs more at once runs each of "
         "them slower.",
     ),
-    "e2e_s": ("e2e", "The whole", "From arrival to the last token."),
+    "e2e_s": (
+        "e2e",
+        "The whole answer",
+        "The share of requests that had their last token within that time of their arrival, queueing included.",
+    ),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import cycle
 from typing import Any
 
 import plotly.graph_objects as go
@@ -33,14 +32,17 @@ def queue_over_time(result: ServingResult) -> go.Figure:
 
 
 def preemptions_over_time(result: ServingResult) -> go.Figure:
-    """Preemptions in each interval, and whose."""
+    """Preemptions in each interval, and whose; a curve that has no other beside it is an area under a thin line."""
     figure = go.Figure()
+    alone = sum(allocator.preemptions > 0 for allocator in result.allocators.values()) == 1
+    area = {"dash": "solid", "width": 1} if alone else {}
     length_s = next(iter(result.allocators.values())).series.end_s[0]
     for name, line, allocator in _lines(result):
         if allocator.preemptions:
             figure.add_scatter(
                 x=allocator.series.end_s, y=allocator.series.preemptions, name=name, mode="lines",
-                line=line | {"shape": "vh"},
+                line=line | {"shape": "vh"} | area,
+                fill="tozeroy" if alone else None,
                 hovertemplate=f"%{{y:,.1f}} preemptions up to %{{x:.2f}} s<extra>{name}</extra>",
             )  # fmt: skip
     figure.update_xaxes(title_text="time, s")
@@ -67,5 +69,5 @@ def latency(result: ServingResult, which: str) -> go.Figure:
 
 def _lines(result: ServingResult) -> list[tuple[str, dict[str, Any], AllocatorResult]]:
     """(name, line, result) of each allocator."""
-    each = zip(result.allocators.items(), cycle(styles()), strict=False)
+    each = zip(result.allocators.items(), styles(result.allocators), strict=True)
     return [(name, line, allocator) for (name, allocator), (line, _) in each]

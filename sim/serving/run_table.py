@@ -14,10 +14,11 @@ NONE = "-"
 
 
 def seconds(value: float) -> str:
-    """12.3 s or 45.6 ms: three digits, or all before the point."""
-    if value >= 100:
+    """12.3 s, 3.00 s or 45.6 ms: three digits, or all before the point."""
+    if value >= 99.95:
         return f"{value:,.0f} s"
-    return f"{value:.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"
+    number, unit = (value, "s") if value >= 0.9995 else (1000 * value, "ms")
+    return f"{number:#.3g}".removesuffix(".") + f" {unit}"
 
 
 def _rate(value: Interval | None) -> str:

@@ -34,7 +34,7 @@ def _clause(name: str, a: AllocatorResult) -> str:
         return f"{name} served nothing"
     empty = a.reserved.mean + a.internal.mean
     owned = f" while {in_words(empty)} of the pool was owned and empty" if empty >= WORTH_SAYING else ""
-    back = f", and put requests back {counted(a.preemptions, 'time')}" if a.preemptions else ""
+    back = f", and requests were put back {counted(a.preemptions, 'time')}" if a.preemptions else ""
     return (
         f"{name}: half of the requests waited {seconds(a.ttft_s.p50.mean)} or more for their first token{owned}{back}"
     )

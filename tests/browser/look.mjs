@@ -36,6 +36,7 @@ try {
     }))}));
 
   seen.kinds = await page.evaluate(() => pagesimMap.kinds);
+  seen.words = await page.evaluate(() => ["signs", "keys", "legend"].map(name => document.getElementById(`map-${name}`).textContent));
   seen.first = await now();
   await page.click(`[data-jump="${jump}"]`);
   seen.jumped = await now();
@@ -86,7 +87,7 @@ try {
     change("table-owner", longest, "change");
     change("table-token", 17, "input");
     return {unit: pool.unit, entries: pool.table.get(Number(longest)).map(([block]) => block), tokens: pool.tokens(Number(longest)), says: at("table-says").textContent,
-      address: at("table-address").textContent, picked: at("table-blocks").querySelectorAll(".picked").length, picture: [...at("table-blocks").querySelectorAll("tbody tr")].map(row => Number(row.cells[2].textContent.replaceAll(",", "")))};
+      address: at("table-address").textContent, hashes: at("table-blocks").textContent.includes("none yet"), picked: at("table-blocks").querySelectorAll(".picked").length, picture: [...at("table-blocks").querySelectorAll("tbody tr")].map(row => Number(row.cells[2].textContent.replaceAll(",", "")))};
   });
   const canvas = await page.$("#map-pools canvas"), box = (await canvas.scrollIntoView(), await canvas.boundingBox());
   await page.mouse.move(box.x + 5, box.y + 5);

@@ -108,6 +108,12 @@ def test_pools_of_other_kinds_play_as_well(look: Any, cases: Any, name: str) -> 
 
 def check_player(seen: dict[str, Any], case: Case) -> None:
     assert case.jump in seen["kinds"] and seen["first"]["frame"] == 0
+    signs, keys, legend = seen["words"]
+    assert {"refusal": "▼ refusal", "preemption": "▽ a wait begins, ✕ preemption"}[case.jump] in signs.replace(
+        "\u00a0", " "
+    )
+    assert f"n goes to the next {seen['kinds'][0]}." in keys
+    assert ("the sequence you picked" in legend) == ("a colour and a number for each sequence" in legend)
     flashing = [pool for pool in seen["jumped"]["pools"] if pool["flash"]]
     word = {"refusal": "REFUSED", "preemption": "PREEMPTED"}[case.jump]
     assert any(word in pool["told"] for pool in flashing), "the event is said in words"
@@ -127,6 +133,7 @@ def check_player(seen: dict[str, Any], case: Case) -> None:
     block = table["entries"][17 // table["unit"]]
     slot = f"{block * table['unit'] + 17 % table['unit']:,}"
     assert f"block_table[{17 // table['unit']}] = {block:,}" in table["address"] and f"= {slot}" in table["address"]
+    assert not table["hashes"] or case.jump == "preemption", "a run without hashes promises none"
     assert seen["hover"] != "Point at the map: here stands what lies there."
 
 

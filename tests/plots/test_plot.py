@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 from pagesim import cli
 from pagesim.sim.errors import UsageError
+from pagesim.sim.figures import styles
 from pagesim.sim.gallery import draw, load, picture, pictures
 from pagesim.sim.picture_file import write_picture
 from pagesim.sim.report import figure_json
@@ -93,6 +95,33 @@ def test_figures_show_the_numbers_of_the_result(saved: Path) -> None:
     assert [list(trace.y) for trace in queue if trace.name == "paged"] == [paged.series.running, paged.series.waiting]
     (ttft,) = [trace for trace in draw(served, "ttft").data if trace.name == "paged"]
     assert list(ttft.x) == paged.percentiles["ttft_s"]
+
+
+def test_an_allocator_looks_the_same_in_every_figure_whoever_is_beside_it(saved: Path) -> None:
+    placed, served = load(saved / "placed"), load(saved / "served")
+
+    def looks(result: Any, names: tuple[str, ...], figure: str) -> dict[str, tuple[str, str]]:
+        fewer = replace(result, allocators={name: result.allocators[name] for name in names})
+        return {curve.name: (curve.line.color, curve.line.dash) for curve in draw(fewer, figure).data}
+
+    every = ("reservation", "exact-fit", "paged")
+    whole = looks(placed, every, "capacity")
+    assert len(set(whole.values())) == 3
+    for result, figure in ((placed, "refusals"), (placed, "refused-by-length"), (served, "queue"), (served, "ttft")):
+        for names in (every, every[1:], every[2:], every[:1]):
+            assert looks(result, names, figure) == {name: whole[name] for name in names}
+    strangers = styles([*(f"mine:{k}" for k in range(21)), *every])
+    assert len({(line["color"], line["dash"]) for line, _ in strangers}) == 24
+
+
+def test_preemptions_of_one_allocator_are_an_area_and_of_several_are_lines_unlike_each_other(saved: Path) -> None:
+    result = load(saved / "served")
+    (alone,) = draw(result, "preemptions").data
+    assert list(alone.y) == result.allocators["paged"].series.preemptions and sum(alone.y) > 0
+    assert (alone.fill, alone.line.dash, alone.line.shape) == ("tozeroy", "solid", "vh")
+    paged = result.allocators["paged"]
+    both = draw(replace(result, allocators={"paged": paged, "again": paged}), "preemptions").data
+    assert [curve.fill for curve in both] == [None, None] and len({curve.line.dash for curve in both}) == 2
 
 
 def test_the_list(pagesim: Any) -> None:

@@ -68,6 +68,11 @@ def pagesim(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return call
 
 
+def test_one_free_block_is_one(pagesim: Any) -> None:
+    _, out, _ = pagesim("--topic", "prefix", "--seed", "3", "-c")
+    assert "| 1 free block wanted (" in out and "| 2 free blocks wanted (" in out
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_never_changes(name: str, pagesim: Any) -> None:
     """Written by `pagesim quiz ... > tests/quiz/golden/NAME.txt`, and read through before it was kept."""
