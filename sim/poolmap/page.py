@@ -52,6 +52,8 @@ def fragment(pool_map: PoolMap) -> Markup:
 def about(pool_map: PoolMap, frames: list[float]) -> str:
     """Which moments are shown, in words."""
     window, many = pool_map.window, pool_map.of_many
+    if not frames_of(pool_map.recordings):
+        return "There is no map of the pool: nothing came into it, and nothing was refused for want of room."
     if not frames:
         return "The pool has too many pieces to be carried in a page: there is no map of it. Accepted: a smaller pool."
     which = f" of the first of {many} replications" if many > 1 else ""

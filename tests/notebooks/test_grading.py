@@ -1,4 +1,4 @@
-"""What is handed in may be anything: it is graded, or refused in one line, and no answer gets points by hiding errors."""
+"""What is handed in may be anything: it is graded, or refused in one line; no answer gets points by hiding errors."""
 
 from __future__ import annotations
 
