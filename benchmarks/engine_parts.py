@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 import torch
 
 from pagesim.engine import Engine, EngineConfig, SamplingParams, runner
-from pagesim.engine.presets import PRESETS
-from pagesim.engine.weights import Linear
+from pagesim.engine.models.presets import PRESETS
+from pagesim.engine.models.weights import Linear
 
 NUM_REQUESTS, PROMPT, OUTPUT = 16, 64, 64
 PARTS = ("schedule", "batch", "linear layers", "cache write", "attention", "sampling", "between")

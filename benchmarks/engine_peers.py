@@ -42,7 +42,7 @@ from engine_peers_setup import (  # noqa: E402
     write_job,
 )  # fmt: skip
 
-from pagesim.engine.presets import PRESETS  # noqa: E402
+from pagesim.engine.models.presets import PRESETS  # noqa: E402
 from pagesim.sim.console import progress  # noqa: E402
 from pagesim.sim.jsontext import dumps  # noqa: E402
 

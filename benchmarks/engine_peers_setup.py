@@ -10,7 +10,7 @@ import venv
 from pathlib import Path
 from typing import Any
 
-from pagesim.engine.presets import PRESETS
+from pagesim.engine.models.presets import PRESETS
 
 NUM_REQUESTS, PROMPT, OUTPUT = 16, 64, 64
 PACKAGES = {
@@ -86,8 +86,8 @@ def write_weights(config: dict[str, Any], path: Path) -> None:
     import torch
     from safetensors.torch import save_file
 
-    from pagesim.engine.model_config import read_config
-    from pagesim.engine.weights import Weights, fill_randomly
+    from pagesim.engine.models.model_config import read_config
+    from pagesim.engine.models.weights import Weights, fill_randomly
 
     with torch.inference_mode():
         weights = Weights.empty(read_config(config, str(path)), getattr(torch, config["dtype"]), torch.device("cpu"))

@@ -13,7 +13,7 @@ import torch
 from pagesim.engine.batch import Batch
 from pagesim.engine.errors import ConfigError
 from pagesim.engine.kv_cache import KvCache
-from pagesim.engine.model_config import ModelConfig
+from pagesim.engine.models.model_config import ModelConfig
 from pagesim.kernels.addressing import Addressing
 from pagesim.kernels.chunks import Chunks
 from pagesim.kernels.layout import check_block_size

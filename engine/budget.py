@@ -14,8 +14,8 @@ import torch
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.errors import MemoryBudgetError
 from pagesim.engine.kv_cache import token_bytes
-from pagesim.engine.model_config import ModelConfig
-from pagesim.engine.weights import Weights
+from pagesim.engine.models.model_config import ModelConfig
+from pagesim.engine.models.weights import Weights
 
 CPU_CACHE_BYTES = 2**30  # unless told otherwise: no machine that runs a model at all is short of it
 FP64_BYTES = 8

@@ -11,8 +11,8 @@ from torch.nn.functional import embedding, rms_norm, silu
 
 from pagesim.engine.attention import Attention
 from pagesim.engine.batch import Batch
-from pagesim.engine.rotary import rotary_table, rotate
-from pagesim.engine.weights import LayerWeights, Weights
+from pagesim.engine.models.rotary import rotary_table, rotate
+from pagesim.engine.models.weights import LayerWeights, Weights
 
 Turns = tuple[torch.Tensor, ...]  # cosines and sines, [T, 1, D] each
 

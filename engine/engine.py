@@ -14,7 +14,8 @@ from pagesim.engine.cache_manager import make_cache
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.errors import ConfigError, MemoryBudgetError, RequestError
 from pagesim.engine.kv_cache import KvCache
-from pagesim.engine.model import load_model
+from pagesim.engine.models.model import load_model
+from pagesim.engine.models.tokenizer import Detokenizer
 from pagesim.engine.outputs import RequestOutput, StepOutput
 from pagesim.engine.profile import peak_bytes
 from pagesim.engine.request import Request, make_sequences
@@ -23,7 +24,6 @@ from pagesim.engine.sampling import SamplingParams, sample_seed
 from pagesim.engine.scheduler import Scheduler
 from pagesim.engine.sequence import Sequence
 from pagesim.engine.step import Step
-from pagesim.engine.tokenizer import Detokenizer
 
 Prompt = str | Many[int]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pagesim.engine.model_config import ModelConfig
+from pagesim.engine.models.model_config import ModelConfig
 from pagesim.kernels.layout import CacheLayout, layout_of
 
 

@@ -11,10 +11,10 @@ from pagesim.engine.batch import Batch, make_batch
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.decoder import Decoder
 from pagesim.engine.kv_cache import KvCache
+from pagesim.engine.models.weights import Weights
 from pagesim.engine.sampling import SamplingParams
 from pagesim.engine.sequence import Sequence
 from pagesim.engine.step import Chunk
-from pagesim.engine.weights import Weights
 from pagesim.kernels.layout import CacheLayout
 
 

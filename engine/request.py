@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pagesim.engine.models.tokenizer import Detokenizer, Tokenizer
 from pagesim.engine.outputs import NewToken, RequestOutput, SampleOutput
 from pagesim.engine.sampling import SamplingParams, sample_seed
 from pagesim.engine.sequence import Sequence
-from pagesim.engine.tokenizer import Detokenizer, Tokenizer
 
 
 @dataclass(slots=True)

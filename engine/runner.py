@@ -12,10 +12,10 @@ from pagesim.engine.config import EngineConfig
 from pagesim.engine.decode_graphs import DecodeGraphs
 from pagesim.engine.decoder import Decoder
 from pagesim.engine.kv_cache import KvCache
+from pagesim.engine.models.weights import Weights
 from pagesim.engine.sampling import Draw, SamplingParams, sample, uniform
 from pagesim.engine.sequence import Sequence
 from pagesim.engine.step import Step
-from pagesim.engine.weights import Weights
 
 
 class Runner:

@@ -26,12 +26,12 @@ def decode_attention_cpu(
     check_cache(cache, sequences.layout)
     check_same_device(query=query, cache=cache, lengths=sequences.lengths)
     gathers = sequences.gathers
-    if len(gathers) == 1 and isinstance(gathers[0].rows, slice):
-        return _attend_group(query, cache, gathers[0], sequences.layout, options)
-    output = torch.empty_like(query)
-    for gather in gathers:
-        output[gather.rows] = _attend_group(query[gather.rows], cache, gather, sequences.layout, options)
-    return output
+    rows = query if gathers.order is None else query[gathers.order]
+    groups = [_attend_group(rows[each.rows], cache, each, sequences.layout, options) for each in gathers.groups]
+    if not groups:
+        return torch.empty_like(query)
+    output = torch.cat(groups) if len(groups) > 1 else groups[0]
+    return output if gathers.inverse is None else output[gathers.inverse]
 
 
 def _attend_group(

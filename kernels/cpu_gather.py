@@ -18,22 +18,24 @@ from pagesim.kernels.layout import CacheLayout, units_view
 Ints = npt.NDArray[np.int64]
 
 GROUP_TOKENS = 2048  # a group of more is closed too: what it gathers should still be in the L2 when SDPA reads it
-PADDING_TOKENS = 1024  # measured on two cores: 0.13 us a token and layer against about 100 us a group and layer
+PADDING_TOKENS = 192  # measured on one core: 0.13 to 0.2 us a token and layer against about 30 us a group and layer
 
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """One group of n sequences, padded to `width` tokens.
+    """One group of n sequences, padded to `width` tokens, the longest's.
 
-    `rows`: places in the batch, [n] int64, or a slice where they follow one another. `lengths`: [n, 1] int64.
-    `units`: [2 * n * width / unit] int64, K of all sequences and then V, places in the cache seen as
-    [units, unit, KV * D], where a unit is a block when paged, one slot when contiguous. `padding`: places in
-    [2 * n * width] that hold no token of the sequence. `masks`: by window and dtype, once asked for.
+    `rows`: its places among the sequences in the order of the plan. `lengths`: [n, 1] int64.
+    `units`: [2 * n * gathered / unit] int64, K of all sequences and then V, places in the cache seen as
+    [units, unit, KV * D], where a unit is a block when paged, one slot when contiguous. `gathered`: `width` in whole
+    units, in tokens. `padding`: places in [2 * n * gathered] that SDPA is given and that hold no token of the sequence.
+    `masks`: by window and dtype, once asked for.
     """
 
-    rows: torch.Tensor | slice
+    rows: slice
     lengths: torch.Tensor
     width: int
+    gathered: int
     units: torch.Tensor
     padding: torch.Tensor
     unit_is_slot: bool
@@ -51,7 +53,18 @@ class Gather:
         return self.masks[window, dtype]
 
 
-def plan_gathers(table: Ints, lengths: Ints, layout: CacheLayout, device: torch.device) -> tuple[Gather, ...]:
+@dataclass(frozen=True, slots=True)
+class Gathers:
+    """A batch in groups. `order`: [S] int64, its sequences from the longest to the shortest, and `inverse`, where each
+    stands in that order; both None where the batch is in it.
+    """
+
+    groups: tuple[Gather, ...]
+    order: torch.Tensor | None
+    inverse: torch.Tensor | None
+
+
+def plan_gathers(table: Ints, lengths: Ints, layout: CacheLayout, device: torch.device) -> Gathers:
     """Group a paged batch. `table`: [S, W] block ids, `lengths`: [S] tokens, both on the host."""
     each = layout.block_stride // layout.value_stride
 
@@ -62,7 +75,7 @@ def plan_gathers(table: Ints, lengths: Ints, layout: CacheLayout, device: torch.
     return _plan(lengths, layout.block_size, units, 1, device)
 
 
-def plan_run_gathers(starts: Ints, lengths: Ints, layout: CacheLayout, device: torch.device) -> tuple[Gather, ...]:
+def plan_run_gathers(starts: Ints, lengths: Ints, layout: CacheLayout, device: torch.device) -> Gathers:
     """The same for contiguous sequences. `starts`: [S, 2], row of the cache and slot in it."""
     each = layout.block_stride // layout.slot_stride
 
@@ -79,7 +92,7 @@ def _plan(
     units: Callable[[Ints | slice, npt.NDArray[np.bool_]], Ints],
     to_value: int,
     device: torch.device,
-) -> tuple[Gather, ...]:
+) -> Gathers:
     """`unit`: tokens of one. `units`: those of K for some rows, [n, widest], of which so many are used; past a
     sequence's end its first one is named, to be read and blanked. `to_value`: from a unit of K to that of V.
     """
@@ -87,26 +100,30 @@ def _plan(
     counts = num_units.tolist()
     ordered = sorted(counts, reverse=True)
     order = None if counts == ordered else np.argsort(-num_units, kind="stable")
-    gathers = []
+    groups = []
     begin = 0
     for stop in group_stops(ordered, unit):
         rows = slice(begin, stop) if order is None else order[begin:stop]
-        width = ordered[begin] * unit
         held = lengths[rows, None]
-        beyond = np.arange(width) >= held
+        width, gathered = int(held.max()), ordered[begin] * unit
+        beyond = np.arange(gathered) >= held
         keys = units(rows, ~beyond[:, ::unit]).ravel()
+        beyond[:, width:] = False
         padding = np.flatnonzero(beyond)
-        gather = Gather(
-            rows if isinstance(rows, slice) else torch.from_numpy(rows).to(device),
+        group = Gather(
+            slice(begin, stop),
             torch.from_numpy(held).to(device),
             width,
+            gathered,
             torch.from_numpy(np.concatenate((keys, keys + to_value))).to(device),
             torch.from_numpy(np.concatenate((padding, padding + beyond.size))).to(device),
             unit_is_slot=to_value != 1,
         )
-        gathers.append(gather)
+        groups.append(group)
         begin = stop
-    return tuple(gathers)
+    if order is None:
+        return Gathers(tuple(groups), None, None)
+    return Gathers(tuple(groups), *(torch.from_numpy(each).to(device) for each in (order, np.argsort(order))))
 
 
 def group_stops(num_blocks: list[int], block_size: int) -> list[int]:
@@ -129,5 +146,6 @@ def read(cache: torch.Tensor, gather: Gather, layout: CacheLayout) -> tuple[torc
     found = units.index_select(0, gather.units)
     if gather.padding.shape[0]:
         found.view(-1, cache.shape[-1]).index_fill_(0, gather.padding, 0)
-    heads = found.view(2, gather.lengths.shape[0], gather.width, layout.num_kv_heads, -1).transpose(2, 3)
+    held = found.view(2, gather.lengths.shape[0], gather.gathered, layout.num_kv_heads, -1)[:, :, : gather.width]
+    heads = held.transpose(2, 3)
     return heads[0], heads[1]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from pagesim.kernels.addressing import Addressing
-from pagesim.kernels.cpu_gather import Gather, plan_gathers, plan_run_gathers
+from pagesim.kernels.cpu_gather import Gathers, plan_gathers, plan_run_gathers
 from pagesim.kernels.errors import InputError
 from pagesim.kernels.layout import INT32_MAX, CacheLayout
 
@@ -82,7 +82,7 @@ class Sequences:
         return int(self.host_lengths.numpy().max(initial=0))
 
     @cached_property
-    def gathers(self) -> tuple[Gather, ...]:
+    def gathers(self) -> Gathers:
         """How the CPU backend reads the batch: see `cpu_gather`."""
         plan = plan_gathers if self.is_paged else plan_run_gathers
         table, lengths = (each.numpy().astype(np.int64) for each in (self.host_table, self.host_lengths))

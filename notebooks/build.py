@@ -32,7 +32,7 @@ PREPARATION = "preparation"
 
 def sources() -> list[Path]:
     """The lessons in order."""
-    return sorted(SOLUTIONS.glob("*.py"))
+    return sorted(SOLUTIONS.glob("[0-9][0-9]-*.py"))
 
 
 def instructors(source: Path) -> Any:

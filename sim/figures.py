@@ -22,7 +22,7 @@ PARTS = {  # part of the pool: (colour, pattern, what it means)
     "used": ("#0072B2", "", "holds a token"),
     "reserved": ("#56B4E9", "/", "owned, to be filled"),
     "internal": ("#E69F00", "x", "owned, never filled"),
-    "unusable": ("#F0E442", "\\", "free, in pieces too small for who was refused"),
+    "unusable": ("#F0E442", "\\", "free, in pieces too small"),
     "free": ("rgba(127,127,127,0.2)", "", "not owned"),
 }
 LINES = ("#D55E00", "#009E73", "#CC79A7", "#7F7F7F")
@@ -31,10 +31,13 @@ SYMBOLS = ("circle-open", "square-open", "diamond-open", "cross-open", "triangle
 WIDTHS = (8, 5, 3)
 MARKS = (13, 9, 6)  # sizes, as the widths
 GRID = "rgba(127,127,127,0.3)"  # seen on white and on black
+CLEAR = "rgba(0,0,0,0)"
+UNUSED_BUTTONS = ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"]
 MOST_TICKS = 7  # of an axis, on a phone
 SEVERAL = 30  # from the least to the greatest: powers of ten alone would be too few
 SHORTEST = 64  # of the lengths whose capacity is shown
 PLOT_HEIGHT = 260
+HEAD_HEIGHT = 50  # a panel's title under the buttons that Plotly shows
 TITLE_HEIGHT = 60  # of an axis, under its plot
 ENTRY_HEIGHT = 20  # of a line of the legend: on a phone each entry has a line of its own
 
@@ -115,7 +118,7 @@ def refused_by_length(result: RunResult) -> go.Figure:
             "%{customdata[2]:,} refused (%{y:.1%})<extra></extra>",
         )  # fmt: skip
     marks = sorted({b.from_tokens for a in result.allocators.values() for b in a.refused_by_length})
-    figure.update_xaxes(title_text="length, tokens: from each mark to the next", type="log", **ticks(marks))
+    figure.update_xaxes(title_text="length, tokens: from mark to mark", type="log", **ticks(marks))
     figure.update_yaxes(title_text="refused", tickformat=".0%", rangemode="tozero")
     return laid_out(figure, PLOT_HEIGHT, len(result.allocators))
 
@@ -175,15 +178,15 @@ def laid_out(figure: go.Figure, plot_height: int, entries: int) -> go.Figure:
     """The legend under the axis, with room for all its entries on a narrow screen."""
     foot = TITLE_HEIGHT + ENTRY_HEIGHT * entries
     legend = {"orientation": "h", "y": -TITLE_HEIGHT / plot_height, "yanchor": "top", "x": 0, "tracegroupgap": 0}
-    margin = {"l": 60, "r": 20, "t": 40, "b": foot}
-    figure.update_layout(height=plot_height + 40 + foot, showlegend=True, legend=legend, margin=margin)
+    margin = {"l": 60, "r": 20, "t": HEAD_HEIGHT, "b": foot}
+    figure.update_layout(height=HEAD_HEIGHT + plot_height + foot, showlegend=True, legend=legend, margin=margin)
     return figure
 
 
 def styled(figure: go.Figure) -> go.Figure:
-    """In the type and on the ground that all figures have: none of its own, so that light and dark pages both do."""
-    clear = "rgba(0,0,0,0)"
-    figure.update_layout(template="plotly_white", font={"size": 13}, paper_bgcolor=clear, plot_bgcolor=clear)
+    """In the type that all figures have, on white: pages that are dark too take the ground away and ink the text."""
+    figure.update_layout(template="plotly_white", font={"size": 13}, paper_bgcolor="white", plot_bgcolor=CLEAR)
+    figure.update_layout(modebar={"bgcolor": CLEAR, "color": "#7F7F7F", "remove": UNUSED_BUTTONS})
     figure.update_xaxes(gridcolor=GRID, zerolinecolor=GRID, linecolor=GRID)
     return figure.update_yaxes(gridcolor=GRID, zerolinecolor=GRID, linecolor=GRID)
 

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from pagesim.sim.errors import UsageError
 
-SLIDER_HEIGHT = 70
+SLIDER_HEIGHT = 90
 LABEL_ROOM = 40  # beside the slider, for half of its last label
 AIR = 0.04  # of an axis, beyond what is on it
 NEAR = 0.2  # of the greatest number: an axis whose least is nearer to 0 than that begins there
@@ -43,7 +43,7 @@ def framed(figures: Mapping[str, go.Figure], what: str) -> go.Figure:
     foot = figure.layout.margin.b or 80
     figure.update_layout(
         sliders=[
-            {"steps": steps, "currentvalue": {"prefix": f"{what}: "}, "y": 0, "pad": {"t": foot - 10, "r": LABEL_ROOM}}
+            {"steps": steps, "currentvalue": {"prefix": f"{what}: "}, "y": 0, "pad": {"t": foot + 10, "r": LABEL_ROOM}}
         ],
         margin={"b": foot + SLIDER_HEIGHT},
         height=(figure.layout.height or 450) + SLIDER_HEIGHT,

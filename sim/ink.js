@@ -3,7 +3,7 @@
 {
   const plots = [...document.querySelectorAll(".js-plotly-plot")], highest = new Map(plots.map(place => [place, [place.layout.height, place.layout.margin.b]]));
   const ink = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
-  const paint = () => plots.forEach(place => Plotly.relayout(place, {"font.color": ink()}));
+  const paint = () => plots.forEach(place => Plotly.relayout(place, {"font.color": ink(), paper_bgcolor: "rgba(0,0,0,0)"}));
   const fit = async place => {
     const [height, foot] = highest.get(place);
     await Plotly.relayout(place, {height, "margin.b": foot});

@@ -49,8 +49,7 @@ def write_picture(picture: Picture, path: Path, width_px: int = WIDTH_PX, scale:
     if kind == PAGE:
         write_text(path, _page(picture))
         return
-    figure = styled(picture.draw()).update_layout(paper_bgcolor="white")  # an image has no page behind it
-    image = _image(figure, kind, width_px, scale)
+    image = _image(styled(picture.draw()), kind, width_px, scale)
     with atomic(path) as temporary:
         temporary.write_bytes(image)
 

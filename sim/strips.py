@@ -21,6 +21,7 @@ LOOKS = {  # kind of a piece: (colour, pattern, what it means)
     "free": (*PARTS["free"][:2], "owned by nobody"),
 }
 ROW_HEIGHT = 46
+LEAST_TEXT = 10  # an owner's name that would be smaller is left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,9 @@ def strips(allocators: Mapping[str, AnyAllocator]) -> go.Figure:
         figure.add_bar(
             y=[name for name, _ in rows], base=[piece.start for _, piece in rows],
             x=[piece.tokens for _, piece in rows], orientation="h", name=f"{kind}: {meaning}",
-            text=["" if piece.owner is None else str(piece.owner) for _, piece in rows], textangle=0,
-            insidetextanchor="middle", customdata=[piece.start + piece.tokens - 1 for _, piece in rows],
+            text=["" if piece.owner is None else str(piece.owner) for _, piece in rows],
+            textposition="inside", textangle=0, insidetextanchor="middle",
+            customdata=[piece.start + piece.tokens - 1 for _, piece in rows],
             marker={"color": colour, "line": {"color": "#555555", "width": 1},
                     "pattern": {"shape": pattern, "fgcolor": "#555555", "size": 6}},
             hovertemplate="%{y}: %{base} to %{customdata}, %{x} slots, owner %{text}<extra>" + kind + "</extra>",
@@ -71,5 +73,5 @@ def strips(allocators: Mapping[str, AnyAllocator]) -> go.Figure:
     figure.update_yaxes(categoryorder="array", categoryarray=list(found), autorange="reversed")
     longest = max((each.pool.capacity_tokens for each in allocators.values()), default=0)
     figure.update_xaxes(title_text="address, slots of one token", range=[0, longest])
-    figure.update_layout(barmode="overlay")
+    figure.update_layout(barmode="overlay", uniformtext={"minsize": LEAST_TEXT, "mode": "hide"})
     return styled(laid_out(figure, ROW_HEIGHT * len(found) + 20, len(LOOKS)))

@@ -40,6 +40,7 @@ from pagesim.kernels.decode import decode_attention
 from pagesim.kernels.layout import layout_of
 from pagesim.kernels.options import AttentionOptions
 from pagesim.kernels.sequences import Sequences
+from pagesim.sim.figures import laid_out, styled
 from pagesim.sim.frames import framed
 
 # %% [markdown]
@@ -266,7 +267,8 @@ def addresses(block_size):
     figure = go.Figure()
     figure.add_scatter(x=positions, y=[i * shape.slot_bytes for i in positions], mode="lines", name="contiguous twin")
     figure.add_scatter(x=positions, y=[first_byte(shape, table, i) for i in positions], mode="markers", name="paged")
-    return figure.update_xaxes(title_text="position").update_yaxes(title_text="byte in the layer's tensor")
+    figure.update_xaxes(title_text="position").update_yaxes(title_text="byte in the layer's tensor", tickformat=",")
+    return styled(laid_out(figure, 300, len(figure.data)))
 
 
 framed({f"{size}": addresses(size) for size in (16, 32, 64, 128)}, "block size")

@@ -18,9 +18,9 @@ from safetensors.torch import load_file, save_file
 
 from pagesim.engine import Engine, EngineConfig, SamplingParams
 from pagesim.engine.errors import ModelError
-from pagesim.engine.model import load_model
-from pagesim.engine.model_config import read_config
-from pagesim.engine.presets import PRESETS
+from pagesim.engine.models.model import load_model
+from pagesim.engine.models.model_config import read_config
+from pagesim.engine.models.presets import PRESETS
 
 CPU = torch.device("cpu")
 

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="needs pagesim[engine]")
 from pagesim.engine.attention import backend_named
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.kv_cache import KvCache, token_bytes
-from pagesim.engine.model import load_model
+from pagesim.engine.models.model import load_model
 from pagesim.engine.profile import run_largest
 
 CPU = torch.device("cpu")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from pagesim.engine.errors import RequestError
-from pagesim.engine.tokenizer import ByteTokenizer, Detokenizer, HubTokenizer, tokenizer_of
+from pagesim.engine.models.tokenizer import ByteTokenizer, Detokenizer, HubTokenizer, tokenizer_of
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pagesim.engine import Engine, EngineConfig, SamplingParams
-from pagesim.engine.model_config import read_config
-from pagesim.engine.presets import PRESETS
-from pagesim.engine.weights import Linear, Weights, fill_randomly, packs
+from pagesim.engine.models.model_config import read_config
+from pagesim.engine.models.presets import PRESETS
+from pagesim.engine.models.weights import Linear, Weights, fill_randomly, packs
 
 CPU = torch.device("cpu")
 TINY = read_config(PRESETS["tiny"], "tiny")

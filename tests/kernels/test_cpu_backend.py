@@ -73,7 +73,7 @@ def test_prefill(pairs, kv_heads, group, head_dim, block_size, dtype, window, so
 def test_a_batch_in_several_groups() -> None:
     """Lengths far enough apart that padding them to one width would cost more than another group."""
     case = make_case([3000, 1, 2990, 1500, 17, 16], dtype=torch.float32)
-    assert [len(gather.lengths) for gather in case.sequences.gathers] == [1, 1, 1, 3]
+    assert [len(gather.lengths) for gather in case.sequences.gathers.groups] == [1, 1, 1, 3]
     output = decode_attention_cpu(case.query, case.cache, case.sequences, PLAIN)
     assert worst(output, exact(case, PLAIN)) <= TOLERANCE[torch.float32]
 
@@ -129,7 +129,7 @@ def test_masks_are_kept_for_each_window() -> None:
     for options in (PLAIN, windowed, PLAIN, windowed):
         output = decode_attention_cpu(case.query, case.cache, case.sequences, options)
         assert worst(output, exact(case, options)) <= TOLERANCE[torch.float32]
-    (gather,) = case.sequences.gathers
+    (gather,) = case.sequences.gathers.groups
     assert set(gather.masks) == {(None, torch.float32), (9, torch.float32)}
 
 

@@ -8,6 +8,7 @@ import pytest
 from pagesim.sim.allocators import Buddy, ExactFit, Paged, Pool
 from pagesim.sim.config import PoolConfig, QueueConfig, RunConfig, WorkloadConfig
 from pagesim.sim.errors import UsageError
+from pagesim.sim.figures import laid_out
 from pagesim.sim.frames import framed
 from pagesim.sim.notebook import table
 from pagesim.sim.result import RunResult
@@ -31,6 +32,15 @@ def test_each_figure_is_a_frame_and_a_stop_of_the_slider() -> None:
     assert [step.label for step in slider.steps] == ["low", "high"]
     assert slider.currentvalue.prefix == "load: "
     assert list(figure.frames[1].data[0].y) == [10, 40] and list(figure.data[0].y) == [1, 2]
+
+
+def test_the_slider_stands_below_every_line_of_the_legend() -> None:
+    """A phone gives each entry a line of its own, which is what `laid_out` leaves room for."""
+    alone = laid_out(line(1, 2), 200, 4)
+    framed_one = framed({"low": alone, "high": laid_out(line(3, 4), 200, 4)}, "load")
+    (slider,) = framed_one.layout.sliders
+    assert slider.pad.t > alone.layout.margin.b
+    assert framed_one.layout.height - alone.layout.height == framed_one.layout.margin.b - alone.layout.margin.b > 70
 
 
 def test_axes_hold_all_frames_and_keep_a_range_of_their_own() -> None:

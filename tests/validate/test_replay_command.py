@@ -13,6 +13,7 @@ from replayed import OURS
 
 from pagesim import cli
 from pagesim.commands import validate_replay
+from pagesim.sim.errors import UsageError
 from pagesim.sim.serving.pool import CountingPool
 
 SCHEDULE = {
@@ -51,6 +52,7 @@ def test_the_table_and_the_page(replay: Any, tmp_path: Path) -> None:
     page = (tmp_path / "pagesim-replay.html").read_text()
     assert "Plotly.newPlot" in page and "pagesim validate replay --load high" in page and "The two schedules" in page
     assert '<script src="http' not in page
+    assert "prefers-color-scheme: dark" in page and page.index('"font.color": ink()') > page.rindex("Plotly.newPlot")
 
 
 def test_with_a_model(replay: Any, tmp_path: Path) -> None:
@@ -64,6 +66,23 @@ def test_with_a_model(replay: Any, tmp_path: Path) -> None:
     assert "The pool, as reckoned and as it is" in (tmp_path / "page.html").read_text()
     status, out, _ = replay(*options, "--no-html")
     assert status == 0 and "with random:tiny" in out and "slots of the pool, mean" in out
+
+
+def test_the_comparison_is_shown_where_the_times_could_not_be_had(
+    replay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="the engine's model needs torch, an extra")
+
+    def fails(setup: Any, at: list[float]) -> Any:
+        raise UsageError("9 rows to fit on, which leave nothing for a step by itself")
+
+    monkeypatch.setattr(validate_replay, "_in_real_time", fails)
+    given = ("--requests", 8, "--num-blocks", 33, "--max-model-len", 128, "--lengths", "fixed:40", "--time")
+    status, out, error = replay(*given, "--html", "page.html")
+    assert status == 2 and "They agree in every one of" in out and (tmp_path / "page.html").exists()
+    assert "9 rows to fit on" in error and error.count("\n") == 1
+    status, out, _ = replay(*given, "--json")
+    assert status == 2 and json.loads(out)["agrees"] and json.loads(out)["time"] is None
 
 
 def test_in_real_time(replay: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

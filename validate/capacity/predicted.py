@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pagesim.engine.checkpoint import find_model as find_checkpoint
 from pagesim.engine.config import EngineConfig
-from pagesim.engine.presets import PRESETS, RANDOM
+from pagesim.engine.models.checkpoint import find_model as find_checkpoint
+from pagesim.engine.models.presets import PRESETS, RANDOM
 from pagesim.sim.budget import CONTEXT_BYTES, BudgetOptions, MemoryBudget, Standing, Term, memory_budget
 from pagesim.sim.capacity import BareCard, Capacity
 from pagesim.sim.catalog.configfields import config_fields

@@ -15,12 +15,12 @@ import torch
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.errors import ConfigError, MemoryBudgetError
 from pagesim.engine.kv_cache import KvCache, token_bytes
-from pagesim.engine.model import load_model
+from pagesim.engine.models.model import load_model
 from pagesim.validate.capacity.memory import limit_promised, promised_bytes, touched_bytes
 from pagesim.validate.capacity.seen import Probed
 
 if TYPE_CHECKING:
-    from pagesim.engine.weights import Weights
+    from pagesim.engine.models.weights import Weights
 
 BEYOND = 3  # buffers past the last that has room, after which it is said that nothing refuses
 REFUSALS = ("allocate memory", "out of memory")

@@ -8,7 +8,7 @@ import torch
 
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.engine import Engine
-from pagesim.engine.presets import RANDOM
+from pagesim.engine.models.presets import RANDOM
 from pagesim.validate.capacity.held import KINDS, hold
 from pagesim.validate.capacity.memory import limit_promised, promised_bytes
 from pagesim.validate.capacity.probe import REFUSALS

@@ -118,9 +118,9 @@ def _write_weights(folder: Path) -> None:
     import torch
     from safetensors.torch import save_file
 
-    from pagesim.engine.model_config import read_config
-    from pagesim.engine.presets import PRESETS
-    from pagesim.engine.weights import Weights, fill_randomly
+    from pagesim.engine.models.model_config import read_config
+    from pagesim.engine.models.presets import PRESETS
+    from pagesim.engine.models.weights import Weights, fill_randomly
 
     weights = Weights.empty(read_config(PRESETS["tiny"], "tiny"), torch.float32, torch.device("cpu"))
     fill_randomly(weights, seed=0)  # as random:tiny is
@@ -140,7 +140,7 @@ def _write_tokenizer(folder: Path) -> None:
 
 
 def _text_of(folder: str) -> str:
-    from pagesim.engine.tokenizer import tokenizer_of
+    from pagesim.engine.models.tokenizer import tokenizer_of
 
     tokenizer = tokenizer_of(Path(folder), 1024)
     return tokenizer.decode(tokenizer.encode("a b"))

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from pagesim.sim.figures import PLOT_HEIGHT, laid_out
+from pagesim.sim.figures import PLOT_HEIGHT, laid_out, styled
 from pagesim.validate.realtime.figures import LATENCIES
 from pagesim.validate.realtime.result import TimeComparison
 from pagesim.validate.realtime.words import NAMES
@@ -17,7 +17,7 @@ SHARES = np.arange(101)
 
 def latencies(time: TimeComparison) -> go.Figure:
     """A row for each latency, a column for each load."""
-    titles = [f"{NAMES[name]}, {run.where} ({run.load:g})" for name in LATENCIES for run in time.runs]
+    titles = [f"{NAMES[name]} at {run.load:g}" for name in LATENCIES for run in time.runs]
     figure = make_subplots(
         rows=len(LATENCIES), cols=len(time.runs), subplot_titles=titles, vertical_spacing=0.12, shared_yaxes=True
     )
@@ -31,6 +31,6 @@ def latencies(time: TimeComparison) -> go.Figure:
                         name=side, legendgroup=side, showlegend=row == column == 1, mode="lines", line=line, row=row,
                         col=column, hovertemplate=f"%{{y:.0%}} within %{{x:.3g}} s<extra>{side}</extra>",
                     )  # fmt: skip
-            figure.update_xaxes(title_text="s", type="log", row=row, col=column)
+            figure.update_xaxes(title_text="s", type="log", tickangle=0, dtick="D2", row=row, col=column)
     figure.update_yaxes(tickformat=".0%", range=[0, 1.03])
-    return laid_out(figure, len(LATENCIES) * PLOT_HEIGHT, len(SIDES))
+    return styled(laid_out(figure, len(LATENCIES) * PLOT_HEIGHT, len(SIDES)))

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from pagesim.sim.figures import PARTS, PLOT_HEIGHT, laid_out
+from pagesim.sim.figures import PARTS, PLOT_HEIGHT, laid_out, styled
 from pagesim.validate.replay.log import ReplayLog
 from pagesim.validate.replay.logical import Logical
 from pagesim.validate.replay.physical import Physical
@@ -14,7 +14,7 @@ from pagesim.validate.replay.physical import Physical
 MOST_POINTS = 2000
 SIDES: dict[str, dict[str, str | float]] = {
     "simulator": {"color": "#CC79A7", "width": 6},
-    "engine": {"color": "#000000", "width": 1.5, "dash": "dot"},
+    "engine": {"color": "#009E73", "width": 2, "dash": "dot"},
 }
 COLUMNS = {"running": "requests that run", "waiting": "requests that wait", "blocks_used": "used"}
 
@@ -38,7 +38,7 @@ def schedules(logical: Logical) -> go.Figure:
             figure.add_vline(x=step.start_s, line={"color": "#D55E00"}, annotation_text="first divergence")
     figure.update_yaxes(rangemode="tozero")
     figure.update_xaxes(title_text="virtual time, s", row=len(COLUMNS), col=1)
-    return laid_out(figure, len(COLUMNS) * PLOT_HEIGHT, len(SIDES))
+    return styled(laid_out(figure, len(COLUMNS) * PLOT_HEIGHT, len(SIDES)))
 
 
 def accounts(physical: Physical) -> go.Figure:
@@ -50,7 +50,7 @@ def accounts(physical: Physical) -> go.Figure:
     for row, part in enumerate(parts, start=1):
         for side, style in (
             ("simulator", {"mode": "lines", "line": SIDES["simulator"]}),
-            ("engine", {"mode": "markers", "marker": {"color": "#000000", "size": 4}}),
+            ("engine", {"mode": "markers", "marker": {"color": SIDES["engine"]["color"], "size": 4}}),
         ):
             figure.add_scatter(
                 x=times, y=[getattr(getattr(sample, side), part) for sample in physical.samples],
@@ -60,7 +60,7 @@ def accounts(physical: Physical) -> go.Figure:
             )  # fmt: skip
     figure.update_yaxes(rangemode="tozero")
     figure.update_xaxes(title_text="virtual time, s", row=len(parts), col=1)
-    return laid_out(figure, len(parts) * PLOT_HEIGHT, len(SIDES))
+    return styled(laid_out(figure, len(parts) * PLOT_HEIGHT, len(SIDES)))
 
 
 def _curve(log: ReplayLog, column: str) -> dict[str, list[float]]:

@@ -10,7 +10,7 @@ import plotly.offline
 from markupsafe import Markup
 
 from pagesim.sim.files import write_text
-from pagesim.sim.report import Panel, figure_json
+from pagesim.sim.report import INK_SCRIPT, INK_STYLE, Panel, figure_json, packaged
 from pagesim.validate.realtime import plots as time_plots
 from pagesim.validate.realtime import words as time_words
 from pagesim.validate.replay import plots, words
@@ -41,6 +41,8 @@ def write_report(result: ReplayResult, path: Path, command: str) -> None:
         step_time=result.step_time,
         command=command,
         sha256=result.experiment.trace.sha256(),
+        style=Markup(packaged(INK_STYLE)),
+        script=Markup(packaged(INK_SCRIPT)),
         plotly_js=Markup(plotly.offline.get_plotlyjs()),
     )
     write_text(path, page)
@@ -56,6 +58,9 @@ def _panels(result: ReplayResult) -> list[Panel]:
         )
         panels.append(Panel("The pool, as reckoned and as it is", caption, plots.accounts(result.physical)))
     if result.time is not None:
-        caption = "The share of requests that had to wait no longer than that. Thick: simulated. Dotted: measured."
+        caption = (
+            "The share of requests that had to wait no longer than that, at so many times the rate of the knee. Thick: "
+            "simulated. Dotted: measured."
+        )
         panels.append(Panel("Latencies in real time", caption, time_plots.latencies(result.time)))
     return panels

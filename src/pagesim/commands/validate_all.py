@@ -113,7 +113,7 @@ def _replay(torch: Found) -> Part:
     r = validate_replay
     machine = None if _lacks(torch) else Machine(r.MODEL, r.DEVICE)
     wish = Wish(r.LOAD, None, DEFAULTS, {"num_requests": None}, r.REQUESTS, 0, None)
-    result = r.carry_out(wish.setup({"max_model_len": r.MAX_MODEL_LEN}, Pool(None, None, None), machine), [])
+    result = r.carry_out(wish.setup({"max_model_len": r.MAX_MODEL_LEN}, Pool(None, None, None), machine))
     command = f"pagesim validate replay --load {r.LOAD}{'' if machine else ' --no-model'}"
     said = [words.verdict(result), *words.findings(result), *([] if machine else [f"No model ran: {_lacks(torch)}"])]
     return Part("replay", command, Verdict.AGREES if result.agrees else Verdict.DIFFERS, " ".join(said))

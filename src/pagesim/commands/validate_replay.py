@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -145,7 +146,15 @@ def replay(
             wish = Wish(load or (None if trace else LOAD), trace, read, drawn, REQUESTS, seed, step_time)
             pool = Pool(num_blocks, kv_bytes, memory)
             setup = wish.setup({name: value for name, value in rules.items() if value is not None}, pool, machine)
-        result = carry_out(setup, at)
+        result = carry_out(setup, timed=bool(at))
+        if at:
+            try:
+                result = replace(result, time=_in_real_time(setup, at))
+            except (
+                BaseException
+            ):  # the calibration's loads did not fit, or Ctrl-C: the comparison is there all the same
+                hand_out(result, page, as_json)
+                raise
     hand_out(result, page, as_json)
     if not result.agrees:
         raise typer.Exit(1)
@@ -168,14 +177,14 @@ def _loads(in_time: bool, said: str | None, machine: Machine | None) -> list[flo
     return loads
 
 
-def carry_out(setup: Setup, at: list[float]) -> ReplayResult:
-    """With progress on a terminal; `at`: loads at which times are compared. Raises UsageError and EngineError."""
+def carry_out(setup: Setup, timed: bool = False) -> ReplayResult:
+    """With progress on a terminal. `timed`: in real time too, later. Raises UsageError and EngineError."""
     from pagesim.sim.console import progress
     from pagesim.validate.replay.logical import replay_logically
     from pagesim.validate.replay.result import ReplayResult
 
     experiment, count = setup.experiment, len(setup.experiment.samples)
-    if at:
+    if timed:
         from pagesim.validate.realtime.run import check_rate
 
         check_rate(experiment)
@@ -187,8 +196,7 @@ def carry_out(setup: Setup, at: list[float]) -> ReplayResult:
 
         with progress(f"requests served by {setup.engine.config.model}", count) as advance:
             physical = replay_physically(experiment, logical.simulated, setup.engine, advance)
-    in_time = _in_real_time(setup, at) if at else None
-    return ReplayResult(setup.source, setup.step_time, experiment, logical, physical, in_time)
+    return ReplayResult(setup.source, setup.step_time, experiment, logical, physical)
 
 
 def _in_real_time(setup: Setup, at: list[float]) -> TimeComparison:

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from pagesim.engine.checkpoint import find_model, load_weights, read_json
 from pagesim.engine.errors import ModelError
-from pagesim.engine.model_config import DTYPES, ModelConfig, eos_token_ids, read_config
-from pagesim.engine.presets import PRESETS, RANDOM
-from pagesim.engine.tokenizer import Tokenizer, tokenizer_of
-from pagesim.engine.weights import Weights, fill_randomly
+from pagesim.engine.models.checkpoint import find_model, load_weights, read_json
+from pagesim.engine.models.model_config import DTYPES, ModelConfig, eos_token_ids, read_config
+from pagesim.engine.models.presets import PRESETS, RANDOM
+from pagesim.engine.models.tokenizer import Tokenizer, tokenizer_of
+from pagesim.engine.models.weights import Weights, fill_randomly
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from pagesim.engine.model_config import ModelConfig
+from pagesim.engine.models.model_config import ModelConfig
 
 ROWS = 256  # of the product that weights are packed for; of 1, 16 and 256 it was fastest for nearly all from 1 to 256
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from pagesim.engine.errors import ModelError
-from pagesim.engine.rotary import RotaryConfig, read_rotary
+from pagesim.engine.models.rotary import RotaryConfig, read_rotary
 
 FAMILIES = {
     "Qwen2ForCausalLM": "qwen2",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pagesim.engine.errors import ModelError
 
 if TYPE_CHECKING:
-    from pagesim.engine.weights import Weights
+    from pagesim.engine.models.weights import Weights
 
 WANTED = ["*.json", "*.safetensors", "*.txt", "*.model"]  # weights and tokenizer, of a hub repository
 IGNORED_SUFFIX = "rotary_emb.inv_freq"  # old Llama checkpoints store the frequencies, which follow from the config
