@@ -94,7 +94,8 @@ def main() -> None:
             raise KeyboardInterrupt
         sys.stdout.flush()  # or it fails when the interpreter ends, beyond our reach
     except PagesimError as error:
-        print(f"error: {error}", file=sys.stderr)
+        line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))  # a name with a line's end in it
+        print(f"error: {line}", file=sys.stderr)
         status = 2
     except ClickException as error:
         message = error.format_message()

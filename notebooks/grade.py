@@ -3,7 +3,8 @@
 python notebooks/grade.py HANDED_IN.ipynb       points of each exercise; the lesson is told by its file name
 
 It runs in an empty folder of its own. An answer that does not come to an end, or ends the kernel, is taken out, and the
-others are graded without it.
+others are graded without it. Answers and tests run in one kernel, so an answer that is bent on it can change what is
+tested: whoever gives marks reads the answers too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
 LONGEST_CELL_S = 600
 LONGEST_GRADED_S = 120  # no cell of a lesson takes a quarter of that
+LONGEST_REASON = 200  # characters
 STARTUP_S = 300  # a kernel on a busy machine reads its libraries from a busy disk
 
 
@@ -76,9 +78,26 @@ def _client(run: Any, folder: Path, longest_s: int, go_on: bool, begun: list[Any
     os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")  # figures as data, without a copy of plotly.js in each
     words: Any = {
         "timeout": longest_s, "kernel_name": "python3", "allow_errors": go_on, "startup_timeout": STARTUP_S,
-        "on_cell_execute": lambda cell, cell_index: begun.append(cell),
+        "on_cell_execute": lambda cell, cell_index: begun.append(cell), "on_cell_executed": _told,
     }  # fmt: skip
     return NotebookClient(run, resources={"metadata": {"path": str(folder)}}, **words)
+
+
+def _told(cell: Any, cell_index: int, execute_reply: Any) -> None:
+    """Show an error that the kernel replied and the cell does not show: an answer can turn tracebacks off."""
+    said = execute_reply["content"]
+    if said["status"] != "ok" and not _errors(cell):
+        name, text = said.get("ename", "Error"), said.get("evalue", "")
+        cell.outputs.append(nbformat.v4.new_output("error", ename=name, evalue=text, traceback=[]))
+
+
+def handed_in(path: Path) -> Any:
+    """The notebook of a student. Raises ValueError if it is none."""
+    try:
+        return nbformat.read(path, 4)
+    except Exception as error:  # JSON of another shape: of whichever type
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"not a notebook ({reason[:LONGEST_REASON]})") from error
 
 
 def _answer_of(book: Any, cell_id: str) -> Any | None:
@@ -90,15 +109,20 @@ def _answer_of(book: Any, cell_id: str) -> Any | None:
 def merged(instructors: Any, handed_in: Any) -> Any:
     """The instructors' notebook with the answers of a student in place of the solutions.
 
-    Raises ValueError if one of the answers is missing.
+    Raises ValueError if one of the answers is missing, there twice, or no text.
     """
-    answers = {cell.metadata.nbgrader.grade_id: cell.source for cell in _graded(handed_in, "solution")}
+    found = [(_nbgrader(cell).get("grade_id"), cell.source) for cell in _graded(handed_in, "solution")]
     book = nbformat.from_dict(instructors)
     for cell in _graded(book, "solution"):
         name = cell.metadata.nbgrader.grade_id
-        if name not in answers:
+        answers = [text for said, text in found if said == name]
+        if not answers:
             raise ValueError(f"no cell '{name}' in what was handed in; accepted: every exercise, answered or not")
-        cell.source = answers[name]
+        if len(answers) > 1:
+            raise ValueError(f"{len(answers)} cells '{name}' in what was handed in; accepted: one of each exercise")
+        if not isinstance(answers[0], str):
+            raise ValueError(f"cell '{name}' is no text in what was handed in; accepted: every exercise, as text")
+        cell.source = answers[0]
     return book
 
 
@@ -118,7 +142,7 @@ def _mark(cell: Any, answer: Any) -> Mark:
 
 def _errors(cell: Any) -> list[str]:
     each = [out for out in cell.outputs if out.output_type == "error"]
-    return [f"{out.ename}: {' '.join(out.evalue.split())}".removesuffix(": ") for out in each]
+    return [f"{out.ename}: {' '.join(out.evalue.split())}".removesuffix(": ")[:LONGEST_REASON] for out in each]
 
 
 def _exercise(test: Any) -> str:
@@ -126,7 +150,13 @@ def _exercise(test: Any) -> str:
 
 
 def _graded(book: Any, kind: str) -> list[Any]:
-    return [cell for cell in book.cells if cell.metadata.get("nbgrader", {}).get(kind)]
+    return [cell for cell in book.cells if _nbgrader(cell).get(kind)]
+
+
+def _nbgrader(cell: Any) -> Any:
+    """What a cell says to nbgrader; nothing where it says it in another shape."""
+    said = cell.get("metadata", {}).get("nbgrader")
+    return said if isinstance(said, dict) else {}
 
 
 def main() -> int:
@@ -141,8 +171,8 @@ def main() -> int:
         print(f"error: {path}: not a lesson that was handed in; accepted: a file called {names}", file=sys.stderr)
         return 2
     try:
-        book = merged(nbformat.read(solutions, 4), nbformat.read(path, 4))
-    except (ValueError, nbformat.reader.NotJSONError) as error:
+        book = merged(nbformat.read(solutions, 4), handed_in(path))
+    except ValueError as error:
         print(f"error: {path}: {error}", file=sys.stderr)
         return 2
     found = graded(book)

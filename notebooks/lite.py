@@ -55,8 +55,15 @@ def wheels(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.whl"))
 
 
+def check_out(out: Path) -> None:
+    """Leave, with a word, if something else than a site lies where it would go: that would be gone."""
+    if out.exists() and not (out.is_dir() and ((out / "jupyter-lite.json").is_file() or not any(out.iterdir()))):
+        sys.exit(f"error: --out {out}: there is something else; accepted: a new folder, an empty one, or a site's")
+
+
 def build_site(out: Path) -> None:
     """Write the site to `out`, which is made anew."""
+    check_out(out)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         contents = folder / "contents"

@@ -70,4 +70,4 @@ def atomic(path: Path) -> Iterator[Path]:
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically. Raises UsageError as `atomic` does."""
     with atomic(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")  # a name may be no text

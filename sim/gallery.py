@@ -12,9 +12,10 @@ from pagesim.sim.picture import Picture
 from pagesim.sim.report import Panel
 from pagesim.sim.result import RunResult
 from pagesim.sim.run_pictures import run_pictures
-from pagesim.sim.saved import load_any
+from pagesim.sim.saved import file_of, load_any
 from pagesim.sim.serving.pictures import serving_pictures
 from pagesim.sim.serving.result import ServingResult
+from pagesim.sim.sound import check_sound
 
 AnyResult = RunResult | ServingResult
 
@@ -22,6 +23,7 @@ AnyResult = RunResult | ServingResult
 def load(path: Path | str) -> AnyResult:
     """A result that `pagesim run --out` saved, of either kind: its file, or its folder. Raises UsageError."""
     result: AnyResult = load_any(path, (RunResult, ServingResult))
+    check_sound(result, file_of(path))
     return result
 
 

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from pagesim.sim.allocators import described
 from pagesim.sim.figures import styled
 from pagesim.sim.files import write_text
-from pagesim.sim.poolmap.page import PoolMap, fragment
+from pagesim.sim.poolmap.page import MOST_BYTES, PoolMap, fragment
 from pagesim.sim.result import RunResult
 from pagesim.sim.serving.result import ServingResult
 from pagesim.sim.setting import setting
@@ -27,6 +27,7 @@ from pagesim.sim.shown import Shown
 TEMPLATE, STYLE, SCRIPT = "report.html", "report.css", "report.js"
 INK_STYLE, INK_SCRIPT = "ink.css", "ink.js"  # the script is of all pages, the style of the shorter ones
 NAMES_IN_TITLE = 4
+ROOM_BYTES = 1_000_000  # of a page under 6 MB, for its figures and its map, beside Plotly and the words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,12 +50,14 @@ def write_report(
     """Write the page. `command` is shown as the way to make it again. Raises UsageError if it cannot be written."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string(packaged(TEMPLATE))
+    figures = [(panel.title, panel.caption, figure_json(panel.figure)) for panel in panels]
+    room = ROOM_BYTES - sum(len(text) for _, _, text in figures)  # many allocators have large figures
     page = template.render(
         title=f"{_named(list(result.allocators))} under {_load(result.config)}",
         shown=shown,
         allocators=described(list(result.allocators)),
         columns=list(result.allocators),
-        figures=[(panel.title, panel.caption, figure_json(panel.figure)) for panel in panels],
+        figures=figures,
         setting=setting(result.config, result.pool, result.trace),
         command=command,
         sha256=result.trace.sha256,
@@ -62,7 +65,7 @@ def write_report(
         seed=result.config["seed"] if result.config["trace"] is None else "none: a trace",
         style=Markup(packaged(STYLE)),
         script=Markup(packaged(SCRIPT) + packaged(INK_SCRIPT)),
-        map="" if pool_map is None else fragment(pool_map),
+        map="" if pool_map is None else fragment(pool_map, min(MOST_BYTES, room)),
         plotly_js=Markup(plotly.offline.get_plotlyjs()),
     )
     write_text(path, page)

@@ -33,9 +33,9 @@ class PoolMap:
     bytes_per_token: int | None
 
 
-def fragment(pool_map: PoolMap) -> Markup:
-    """The section of a page. What is too much for a page is cut at its end, or left out, and the section says so."""
-    document, frames = _fitting(pool_map)
+def fragment(pool_map: PoolMap, most_bytes: int = MOST_BYTES) -> Markup:
+    """The section of a page. What is more than `most_bytes` of data is cut at its end, or left out, and it says so."""
+    document, frames = _fitting(pool_map, most_bytes)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string(packaged("map.html"))
     return Markup(
@@ -52,6 +52,8 @@ def fragment(pool_map: PoolMap) -> Markup:
 def about(pool_map: PoolMap, frames: list[float]) -> str:
     """Which moments are shown, in words."""
     window, many = pool_map.window, pool_map.of_many
+    if not frames_of(pool_map.recordings):
+        return "There is no map of the pool: nothing came into it, and nothing was refused for want of room."
     if not frames:
         return "The pool has too many pieces to be carried in a page: there is no map of it. Accepted: a smaller pool."
     which = f" of the first of {many} replications" if many > 1 else ""
@@ -85,11 +87,11 @@ def packaged(name: str) -> str:
     return files("pagesim.sim.poolmap").joinpath(name).read_text(encoding="utf-8")
 
 
-def _fitting(pool_map: PoolMap) -> tuple[str | None, list[float]]:
+def _fitting(pool_map: PoolMap, most_bytes: int) -> tuple[str | None, list[float]]:
     frames = frames_of(pool_map.recordings)
     while frames:
         text = document(pool_map, frames)
-        if len(text) <= MOST_BYTES:
+        if len(text) <= most_bytes:
             return text, frames
         if len(frames) <= FEWEST_FRAMES:
             break

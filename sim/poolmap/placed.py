@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pagesim.sim.allocators import AnyAllocator, OracleAllocator, Paged
 from pagesim.sim.config import Growth
 from pagesim.sim.placement import prepared
-from pagesim.sim.poolmap.recording import NO_TIME, Event, Kind, Owner, Piece, Recording, given_for
+from pagesim.sim.poolmap.recording import NO_TIME, Event, Kind, NoMapError, Owner, Piece, Recording, given_for
 from pagesim.sim.poolmap.window import Window
 from pagesim.sim.trace import Floats, Trace
 
@@ -16,7 +16,10 @@ from pagesim.sim.trace import Floats, Trace
 def record_placement(
     name: str, trace: Trace, residence_s: Floats, allocator: AnyAllocator, growth: Growth, window: Window
 ) -> Recording:
-    """Run the experiment up to the end of `window`, a new `allocator` in charge, and write down what happens inside."""
+    """Run the experiment up to the end of `window`, a new `allocator` in charge, and write down what happens inside.
+
+    Raises NoMapError if the allocator, anyone's own, says that it gave slots which are none of the pool.
+    """
     watch = _Watch(name, trace, residence_s, allocator, growth)
     run = prepared(trace, residence_s, allocator, growth)
     watch.clock, watch.tokens_now = lambda: run.env.now, run.tokens_now
@@ -109,8 +112,14 @@ class _Watch:
         return Event(Kind.TOKENS, self._number[row], numbers=(tokens, 0))
 
     def _now(self, row: int) -> list[Piece]:
-        unit = self.recording.unit
-        return [(extent.start // unit, extent.tokens // unit) for extent in self._allocator.extents(row)]
+        unit, pieces = self.recording.unit, list[Piece]()
+        for extent in self._allocator.extents(row):
+            first, units = int(extent.start) // unit, int(extent.tokens) // unit
+            whole = (first * unit, units * unit) == (extent.start, extent.tokens)
+            if not whole or extent.start < 0 or extent.start + extent.tokens > self._allocator.pool.capacity_tokens:
+                raise NoMapError(f"it says that request {row} has {extent}, which are no slots of the pool")
+            pieces.append((first, units))
+        return pieces
 
     def _owner(self, row: int) -> int:
         if row not in self._number:

@@ -65,11 +65,15 @@ def record(config: RunConfig, trace: Trace | None, logs: FirstLogs, options: Map
     window = placement_window(drawn, logs.placed, options.frames, options.from_s)
     residence_s = residence_of(config, found.moments).of(drawn)
     pool = Pool(config.pool.tokens, config.max_model_len, config.pool.block_size)
-    recordings = [
-        record_placement(name, drawn, residence_s, allocator_class(name)(pool), config.growth, window)
-        for name in in_order(logs.placed)
-    ]
-    return PoolMap(recordings, {}, window, config.num_runs, config.pool.block_size, config.pool.bytes_per_token)
+    recordings: list[Recording] = []
+    missing: dict[str, str] = {}
+    for name in in_order(logs.placed):
+        try:
+            allocator = allocator_class(name)(pool)
+            recordings.append(record_placement(name, drawn, residence_s, allocator, config.growth, window))
+        except NoMapError as error:
+            missing[name] = str(error)
+    return PoolMap(recordings, missing, window, config.num_runs, config.pool.block_size, config.pool.bytes_per_token)
 
 
 def of_served(

@@ -69,7 +69,9 @@ def serving_window(logs: Mapping[str, ServingLog], frames: int, from_s: float | 
 
 
 def _window(times: Floats, frames: int, from_s: float | None, at: float | None, around: str) -> Window:
-    """`times`: of all moments, in order, each once."""
+    """`times`: of all moments, in order, each once; none where every request was rejected."""
+    if not len(times):
+        return Window(0.0, 0.0, True, "from the start")
     if from_s is not None:
         first, around = int(np.searchsorted(times, from_s)), "as --map-from asks"
     else:

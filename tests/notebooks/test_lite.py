@@ -42,6 +42,13 @@ def names(folder: Path, pattern: str) -> set[str]:
     return {path.name for path in folder.glob(pattern)}
 
 
+def test_a_folder_of_something_else_is_not_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(SystemExit, match="there is something else"):
+        lite.build_site(tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
 def test_the_site_holds_the_students_lessons(site: Path) -> None:
     wanted = {f"{source.stem}.ipynb" for source in build.sources() if source.name[:2] in build.IN_BROWSER}
     assert len(wanted) == 6

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pagesim.sim.allocators import Pool, allocator_class, builtin_names
+from pagesim.sim.allocators import Extent, Pool, Reservation, allocator_class, builtin_names
 from pagesim.sim.placement import place_all, prepared
 from pagesim.sim.poolmap.placed import record_placement
 from pagesim.sim.poolmap.playback import Account, Playback
-from pagesim.sim.poolmap.recording import NO_TIME, Kind
+from pagesim.sim.poolmap.recording import NO_TIME, Kind, NoMapError
 from pagesim.sim.poolmap.window import Window, placement_window
 from pagesim.sim.trace import Trace
 
@@ -90,3 +90,16 @@ def test_the_window_lies_where_the_last_allocator_refuses_for_the_first_time() -
     window = placement_window(trace, logs, 100)
     assert window.from_s <= first[last] <= window.to_s and last in window.around and not window.whole
     assert placement_window(trace, logs, 10**6).whole
+
+
+class Astray(Reservation):
+    """Says of what it placed that it lies behind the pool's end."""
+
+    def extents(self, owner: int) -> list[Extent]:
+        return [Extent(self.pool.capacity_tokens - 1, 2)]
+
+
+def test_slots_that_are_none_of_the_pool_have_no_map() -> None:
+    trace, residence_s = drawn(20)
+    with pytest.raises(NoMapError, match=r"request 0 has Extent\(start=329, tokens=2\), which are no slots"):
+        record_placement("own:Astray", trace, residence_s, Astray(POOL), "final", Window(0.0, 9.0, True, ""))

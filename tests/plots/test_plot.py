@@ -166,6 +166,51 @@ def test_what_makes_no_sense_is_one_line(saved: Path, pagesim: Any, words: str) 
     assert err.count("\n") == 1
 
 
+DAMAGE = {  # (result, where in it, what stands there): what is said
+    ("placed", "allocators.paged.series.unusable", ()): "has 0 values; accepted: 200",
+    ("placed", "allocators.paged.series.used", (2.0,) * 200): "has 2; accepted: 0 or more, shares up to 1",
+    ("placed", "allocators.paged.series.free", (-1.0,) * 200): "has -1; accepted: 0 or more",
+    ("placed", "allocators.paged.occupied_at_refusal", (0.5,)): "has 1 values; accepted: none, or 101",
+    ("placed", "allocators", None): "is empty; accepted: one or more",
+    ("placed", "pool.block_size", 0): "is 0; accepted: 1 or more",
+    ("placed", "config.max_model_len", 0): "is 0; accepted: 1 to 20000",
+    ("placed", "config.max_model_len", "x"): "is 'x'; accepted: 1 to 20000",
+    ("placed", "config.max_model_len", 10**30): "accepted: 1 to 20000",
+    ("served", "allocators.paged.percentiles.tpot_s", (1.0,)): "has 1 values, or is missing; accepted: none, or 101",
+    ("served", "allocators.paged.series.end_s", ()): "is empty; accepted: one or more intervals",
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE, ids=lambda case: f"{case[1]}-{str(case[2])[:9]}")
+def test_a_damaged_result_is_one_line_that_names_the_field(saved: Path, pagesim: Any, case: Any) -> None:
+    name, field, value = case
+    whole = json.loads((saved / name / "run.json").read_text())
+    place = whole
+    *path, last = field.split(".")
+    for key in path:
+        place = place[key]
+    place[last] = {} if value is None else value
+    (saved / "damaged.json").write_text(json.dumps(whole))
+    status, out, err = pagesim("damaged.json", "--list")
+    assert (status, out) == (2, "")
+    assert err.startswith(f"error: damaged.json: {field} ") and err.count("\n") == 1
+    assert DAMAGE[case] in err
+
+
+def test_a_report_of_a_run_that_rejects_all_says_that_there_is_nothing_to_play(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("long.jsonl").write_text('{"arrival_s": 0, "prompt_tokens": 600, "output_tokens": 10}\n')
+    words = ["run", "--trace", "long.jsonl", "--pool-tokens", "512", "--max-model-len", "512", "--html", "a.html"]
+    assert called(words, monkeypatch) == 0
+    assert "There is no map of the pool: nothing came into it" in Path("a.html").read_text()
+
+
+def test_a_name_with_a_line_end_in_it_is_told_in_one_line(pagesim: Any) -> None:
+    assert pagesim("placed", "--figure", "a\nb", "--out", "a.html")[2].startswith("error: figure 'a\\nb' is unknown;")
+
+
 def test_without_kaleido_an_image_is_refused_and_nothing_is_written(
     saved: Path, pagesim: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
