@@ -9,12 +9,16 @@ tested: whoever gives marks reads the answers too.
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 import nbformat
@@ -23,6 +27,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
 LONGEST_CELL_S = 600
+TURN_S = 5.0
 LONGEST_GRADED_S = 120  # no cell of a lesson takes a quarter of that
 LONGEST_REASON = 200  # characters
 STARTUP_S = 300  # a kernel on a busy machine reads its libraries from a busy disk
@@ -36,6 +41,34 @@ class Mark:
     points: float
     most: float
     error: str | None
+
+
+class Client(NotebookClient):
+    """Waits for the kernel's messages in turns: where the system loses the signal that one is there, a wait without
+    turns finds it only at its end, after as long as a cell may take.
+    """
+
+    async def async_start_new_kernel_client(self) -> Any:
+        """The client, its channels waiting in turns."""
+        client: Any = await super().async_start_new_kernel_client()
+        for channel in (client.shell_channel, client.iopub_channel):
+            channel.get_msg = in_turns(channel.get_msg)
+        return client
+
+
+def in_turns(get_msg: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """The same, asking again and again, TURN_S each. `timeout` in seconds. Raises Empty if nothing came in that time."""
+
+    async def asking(timeout: float | None = None) -> Any:
+        end_s = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                return await get_msg(timeout=max(0.0, min(TURN_S, end_s - time.monotonic())))
+            except Empty:
+                if time.monotonic() >= end_s:
+                    raise
+
+    return asking
 
 
 def execute(book: Any, folder: Path, go_on: bool = False) -> Any:
@@ -80,7 +113,7 @@ def _client(run: Any, folder: Path, longest_s: int, go_on: bool, begun: list[Any
         "timeout": longest_s, "kernel_name": "python3", "allow_errors": go_on, "startup_timeout": STARTUP_S,
         "on_cell_execute": lambda cell, cell_index: begun.append(cell), "on_cell_executed": _told,
     }  # fmt: skip
-    return NotebookClient(run, resources={"metadata": {"path": str(folder)}}, **words)
+    return Client(run, resources={"metadata": {"path": str(folder)}}, **words)
 
 
 def _told(cell: Any, cell_index: int, execute_reply: Any) -> None:

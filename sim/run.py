@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pagesim.sim.allocators import Pool, allocator_class
 from pagesim.sim.config import RunConfig
+from pagesim.sim.errors import UsageError
 from pagesim.sim.facts import TraceFacts, replication_facts, trace_facts
 from pagesim.sim.measures import Measures, measure
 from pagesim.sim.offered import residence_of
@@ -51,6 +52,9 @@ def run(
         for name in config.allocators:
             try:
                 log = place_all(drawn, residence_s, make[name](pool), config.growth, check, on_progress)
+            except SystemExit as error:  # it would end pagesim without a word
+                said = f"allocator '{name}' ended the program (SystemExit: {error})"
+                raise UsageError(f"{said}; accepted: one that returns") from error
             except Exception as error:  # someone's own allocator, or a broken invariant: its author needs the traceback
                 error.add_note(f"raised by allocator '{name}' in replication {len(measures[name]) + 1}")
                 raise

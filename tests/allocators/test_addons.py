@@ -82,6 +82,11 @@ class Raises(Blind):
         raise ZeroDivisionError("mine")
 
 
+class Leaves(Blind):
+    def place(self, owner, tokens):
+        raise SystemExit(0)
+
+
 class Unmade(Blind):
     def __init__(self, pool):
         raise ZeroDivisionError("not even made")
@@ -235,6 +240,11 @@ def test_an_add_on_that_fails_is_named(addons: str, name: str, kind: type[Except
     with pytest.raises(kind, match=message) as failed:
         run(config("paged", f"{addons}:{name}"), check=True)
     assert failed.value.__notes__ == [f"raised by allocator '{addons}:{name}' in replication 1"]
+
+
+def test_an_add_on_that_would_end_the_program_is_told(addons: str) -> None:
+    with pytest.raises(UsageError, match="Leaves' ended the program"):
+        run(config("paged", f"{addons}:Leaves"))
 
 
 def test_the_order_of_names_is_that_of_the_built_in_ones_then_the_alphabet() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 import pytest
@@ -66,6 +68,29 @@ def test_what_is_wrong_with_the_answer_itself_is_told_before_its_test() -> None:
     (wrong, other) = grade.graded(lesson("def answer():\n    return 2 **", "import nowhere"))
     assert wrong.points == 0 and (wrong.error or "").startswith("the answer: SyntaxError: ")
     assert other.points == 0 and (other.error or "").startswith("the answer: ModuleNotFoundError: ")
+
+
+def test_a_message_whose_signal_is_lost_is_found_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grade, "TURN_S", 0.01)
+    waits: list[float] = []
+
+    async def get_msg(timeout: float) -> str:
+        waits.append(timeout)
+        if len(waits) < 3:
+            raise Empty
+        return "reply"
+
+    assert asyncio.run(grade.in_turns(get_msg)(timeout=60)) == "reply"
+    assert asyncio.run(grade.in_turns(get_msg)()) == "reply"
+    assert waits == [0.01] * 4
+
+
+def test_a_message_that_never_comes_is_not_waited_for_longer() -> None:
+    async def get_msg(timeout: float) -> str:
+        raise Empty
+
+    with pytest.raises(Empty):
+        asyncio.run(grade.in_turns(get_msg)(timeout=0.01))
 
 
 def test_the_check_of_the_build_writes_nothing_and_says_what_differs(
