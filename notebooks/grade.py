@@ -57,7 +57,7 @@ class Client(NotebookClient):
 
 
 def in_turns(get_msg: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """The same, asking again and again, TURN_S each. `timeout` in seconds. Raises Empty if nothing came in that time."""
+    """The same, asking again and again, TURN_S each. `timeout` in seconds. Raises Empty if nothing came within it."""
 
     async def asking(timeout: float | None = None) -> Any:
         end_s = math.inf if timeout is None else time.monotonic() + timeout
