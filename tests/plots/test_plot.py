@@ -241,8 +241,8 @@ def test_what_goes_wrong_in_kaleido_is_one_line(
     def fails(*_: object, **__: object) -> bytes:
         raise fault
 
+    monkeypatch.setattr(plotly.io, "to_image", fails)  # first: plotly keeps the kaleido that it finds now
     monkeypatch.setitem(sys.modules, "kaleido", types.ModuleType("kaleido"))
-    monkeypatch.setattr(plotly.io, "to_image", fails)
     status, _, err = pagesim("placed", "--figure", "account", "--out", "never.pdf")
     assert status == 2
     assert err.startswith(f"error: {words}")
