@@ -41,19 +41,17 @@ def test_an_answer_that_hides_errors_gets_no_point_for_that() -> None:
     assert graded(lesson(hides)) == [(0, "NameError"), (3, "")]
 
 
-def test_a_test_in_which_the_kernel_ends_is_not_passed() -> None:
-    ends = "import os\nclass Ends:\n    def __eq__(self, other): os._exit(0)\nx = Ends()"
-    assert graded(lesson(ends)) == [(0, "the answer: RuntimeError"), (3, "")]
-
-
-def test_an_answer_whose_test_does_not_end_is_taken_out() -> None:
-    turns = "class Turns:\n    def __eq__(self, other):\n        while True: pass\nx = Turns()"
-    assert graded(lesson(turns)) == [(0, "the answer: RuntimeError"), (3, "")]
-
-
-def test_a_kernel_that_listens_to_nobody_is_ended() -> None:
-    deaf = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(1000)"
-    assert graded(lesson(deaf)) == [(0, "the answer: RuntimeError"), (3, "")]
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "import os\nclass Ends:\n    def __eq__(self, other): os._exit(0)\nx = Ends()",
+        "class Turns:\n    def __eq__(self, other):\n        while True: pass\nx = Turns()",
+        "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(1000)",
+    ],
+    ids=["its test ends the kernel", "its test does not end", "it listens to nobody"],
+)
+def test_an_answer_that_stops_the_kernel_is_taken_out(answer: str) -> None:
+    assert graded(lesson(answer)) == [(0, "the answer: RuntimeError"), (3, "")]
 
 
 NO_NOTEBOOKS = {
