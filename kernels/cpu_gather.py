@@ -18,7 +18,7 @@ from pagesim.kernels.layout import CacheLayout, units_view
 Ints = npt.NDArray[np.int64]
 
 GROUP_TOKENS = 2048  # a group of more is closed too: what it gathers should still be in the L2 when SDPA reads it
-PADDING_TOKENS = 192  # measured on one core: 0.13 to 0.2 us a token and layer against about 30 us a group and layer
+PADDING_TOKENS = 192  # of 0 to 1,024 about the fastest for 4 to 16 sequences of uneven lengths, on one core
 
 
 @dataclass(frozen=True, slots=True)

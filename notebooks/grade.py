@@ -27,7 +27,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
 LONGEST_CELL_S = 600
-TURN_S = 5.0
+TURN_S = 5.0  # a message that is there is asked for again after so long
 LONGEST_GRADED_S = 120  # no cell of a lesson takes a quarter of that
 LONGEST_REASON = 200  # characters
 STARTUP_S = 300  # a kernel on a busy machine reads its libraries from a busy disk
