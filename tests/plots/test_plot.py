@@ -207,6 +207,13 @@ def test_a_report_of_a_run_that_rejects_all_says_that_there_is_nothing_to_play(
     assert "There is no map of the pool: nothing came into it" in Path("a.html").read_text()
 
 
+def test_a_report_whose_name_is_no_text_names_it_in_escapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "--load", "high", "--requests", "200", "--runs", "1", "--html", "a\udcff.html"]
+    assert called(words, monkeypatch) == 0
+    assert "a\\udcff.html" in Path("a\udcff.html").read_text(encoding="utf-8")
+
+
 def test_a_name_with_a_line_end_in_it_is_told_in_one_line(pagesim: Any) -> None:
     assert pagesim("placed", "--figure", "a\nb", "--out", "a.html")[2].startswith("error: figure 'a\\nb' is unknown;")
 
