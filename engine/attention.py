@@ -1,86 +1,17 @@
 """A batch's attention: new K and V into their slots, then decodes and prefill chunks to their kernels.
 
-A backend is chosen by name and is what runs: nothing else is run in its place. Rows of a batch come decodes first.
+Rows of a batch come decodes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
 import torch
 
 from pagesim.engine.batch import Batch
-from pagesim.engine.errors import ConfigError
 from pagesim.engine.kv_cache import KvCache
 from pagesim.engine.models.model_config import ModelConfig
-from pagesim.kernels.addressing import Addressing
-from pagesim.kernels.chunks import Chunks
-from pagesim.kernels.layout import check_block_size
+from pagesim.kernels.backends import Backend
 from pagesim.kernels.options import AttentionOptions
-from pagesim.kernels.sequences import Sequences
-from pagesim.kernels.slots import Slots
-
-Caches = Sequence[torch.Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """The four operations on a cache. `description`: what is printed."""
-
-    name: str
-    description: str
-    write: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, Slots], None]
-    decode: Callable[[torch.Tensor, torch.Tensor, Sequences, AttentionOptions], torch.Tensor]
-    prefill: Callable[[torch.Tensor, torch.Tensor, Chunks, AttentionOptions], torch.Tensor]
-    copy: Callable[[Caches, Sequence[tuple[int, int]]], None]
-
-
-def backend_named(name: str, device: torch.device, block_size: int) -> Backend:
-    """The backend of that name, for caches on `device` in blocks of `block_size` tokens.
-
-    Raises ConfigError on a name that is none, or where Triton is not installed; BackendError or UnsupportedError where
-    it cannot run, or not with such blocks.
-    """
-    if name == "reference":
-        return _reference()
-    if name == "triton":
-        return _triton(device, block_size)
-    raise ConfigError(f"backend is {name}; accepted: reference, triton")
-
-
-def _reference() -> Backend:
-    from pagesim.kernels.cpu_cache import copy_blocks_cpu, write_kv_cpu
-    from pagesim.kernels.cpu_decode import decode_attention_cpu
-    from pagesim.kernels.cpu_prefill import prefill_attention_cpu
-
-    return Backend(
-        "reference", "plain torch", write_kv_cpu, decode_attention_cpu, prefill_attention_cpu, copy_blocks_cpu
-    )
-
-
-def _triton(device: torch.device, block_size: int) -> Backend:
-    try:
-        from pagesim.kernels.block_copy import copy_blocks
-        from pagesim.kernels.decode import decode_attention
-        from pagesim.kernels.kv_write import write_kv
-        from pagesim.kernels.prefill import prefill_attention
-        from pagesim.kernels.runtime import card_of, interpreting
-    except ImportError as error:
-        raise ConfigError(f"backend is triton, which cannot be loaded ({error}); accepted here: reference") from None
-    card_of(device)
-    check_block_size(block_size)
-
-    def decode(query: torch.Tensor, cache: torch.Tensor, batch: Sequences, options: AttentionOptions) -> torch.Tensor:
-        addressing = Addressing.BY_BLOCK if batch.is_paged else Addressing.CONTIGUOUS
-        return decode_attention(query, cache, batch, options, addressing=addressing)
-
-    def prefill(query: torch.Tensor, cache: torch.Tensor, chunks: Chunks, options: AttentionOptions) -> torch.Tensor:
-        addressing = Addressing.BY_POSITION if chunks.sequences.is_paged else Addressing.CONTIGUOUS
-        return prefill_attention(query, cache, chunks, options, addressing=addressing)[0]
-
-    description = "Triton kernels, interpreted" if interpreting() else "Triton kernels"
-    return Backend("triton", description, write_kv, decode, prefill, copy_blocks)
 
 
 class Attention:

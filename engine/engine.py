@@ -8,7 +8,6 @@ from collections.abc import Sequence as Many
 
 import torch
 
-from pagesim.engine.attention import backend_named
 from pagesim.engine.budget import MemoryAccount, plan_memory
 from pagesim.engine.cache_manager import make_cache
 from pagesim.engine.config import EngineConfig
@@ -24,6 +23,7 @@ from pagesim.engine.sampling import SamplingParams, sample_seed
 from pagesim.engine.scheduler import Scheduler
 from pagesim.engine.sequence import Sequence
 from pagesim.engine.step import Step
+from pagesim.kernels.backends import backend_named
 
 Prompt = str | Many[int]
 

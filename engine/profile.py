@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from pagesim.engine.attention import Attention, Backend
+from pagesim.engine.attention import Attention
 from pagesim.engine.batch import Batch, make_batch
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.decoder import Decoder
@@ -15,6 +15,7 @@ from pagesim.engine.models.weights import Weights
 from pagesim.engine.sampling import SamplingParams
 from pagesim.engine.sequence import Sequence
 from pagesim.engine.step import Chunk
+from pagesim.kernels.backends import Backend
 from pagesim.kernels.layout import CacheLayout
 
 

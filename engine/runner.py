@@ -6,7 +6,7 @@ from collections.abc import Sequence as Many
 
 import torch
 
-from pagesim.engine.attention import Attention, Backend
+from pagesim.engine.attention import Attention
 from pagesim.engine.batch import Batch, make_batch
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.decode_graphs import DecodeGraphs
@@ -16,6 +16,7 @@ from pagesim.engine.models.weights import Weights
 from pagesim.engine.sampling import Draw, SamplingParams, sample, uniform
 from pagesim.engine.sequence import Sequence
 from pagesim.engine.step import Step
+from pagesim.kernels.backends import Backend
 
 
 class Runner:

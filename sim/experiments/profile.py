@@ -24,6 +24,8 @@ FORM = (
 SPLIT_FORM = (
     "step = base_s + per_token_s*tokens + per_pair_s*prefill pairs + per_context_s*decode contexts + "
     "per_sequence_s*sequences, + prefill_s if there are any prefill pairs; "
+    "curve, if there is one, is what tokens cost in place of per_token_s*tokens: straight from [1, per_token_s] to the "
+    "first [tokens, seconds] and from one to the next, per_token_s for each token after the last; "
     "a chunk of n tokens behind m has n*m + n*(n+1)/2 pairs"
 )
 REFERENCE = "t4-qwen2.5-0.5b-vllm0.29"

@@ -8,7 +8,7 @@ coefficients.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from pagesim.sim.experiments.experiment import Run
 from pagesim.sim.serving.log import ServingLog
@@ -34,16 +34,14 @@ class Work:
     prefills: int | None = None
 
     def seconds(self, step_time: LinearStep) -> float:
-        """How long it takes. Contexts and their price must both stand by themselves, or neither."""
-        assert (self.contexts is None) == (step_time.per_context_s is None), (self, step_time)
-        assert (self.prefills is None) == (step_time.prefill_s is None), (self, step_time)
+        """How long it takes where a context costs twice a pair, and every token the same."""
+        assert self.contexts is None and self.prefills is None, self
+        assert step_time == LinearStep(*astuple(step_time)[:4]), step_time
         return (
             self.steps * step_time.base_s
             + self.tokens * step_time.per_token_s
             + self.pairs * step_time.per_pair_s
             + self.sequences * step_time.per_sequence_s
-            + (self.contexts or 0) * (step_time.per_context_s or 0.0)
-            + (self.prefills or 0) * (step_time.prefill_s or 0.0)
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pagesim.sim.length_pairs import Moments
 from pagesim.sim.serving.config import ServingConfig
-from pagesim.sim.serving.steptime import LinearStep, StepTime
+from pagesim.sim.serving.steptime import StepTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ def full_batch(config: ServingConfig, step_time: StepTime, m: Moments, slots_eac
     by_budget = config.token_budget / (1 + m.p / m.o)
     sequences = max(1.0, min(config.usable_tokens // held, config.max_num_seqs, by_budget))
     come = sequences / m.o  # new requests a step
-    step_s = step_time.seconds(
-        round(sequences + come * m.p),
-        round(come * (m.pp + m.p) / 2),
-        round(sequences * filled),
-        round(sequences + come),
-    )
-    if isinstance(step_time, LinearStep) and step_time.prefill_s and come < 1:
-        step_s -= (1 - come) * step_time.prefill_s  # most steps let nobody in
+    context = round(sequences * filled)
+    if come < 1:  # most steps let nobody in
+        quiet_s = step_time.seconds(round(sequences), 0, context, round(sequences))
+        one_comes_s = step_time.seconds(round(sequences + m.p), round((m.pp + m.p) / 2), context, round(sequences + 1))
+        step_s = (1 - come) * quiet_s + come * one_comes_s
+    else:
+        tokens, prefill_pairs = round(sequences + come * m.p), round(come * (m.pp + m.p) / 2)
+        step_s = step_time.seconds(tokens, prefill_pairs, context, round(sequences + come))
     return FullBatch(sequences, step_s, m.o)

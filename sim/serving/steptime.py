@@ -7,8 +7,9 @@ sequences, such as padding, and what happens on the host between steps.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Protocol
+from bisect import bisect_left
+from dataclasses import KW_ONLY, dataclass
+from typing import NamedTuple, Protocol
 
 from pagesim.sim.errors import UsageError
 
@@ -58,6 +59,13 @@ class ConstantStep:
         return 0.0
 
 
+class Knot(NamedTuple):
+    """`seconds`: what so many tokens of a step cost together."""
+
+    tokens: int
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class LinearStep:
     """base + per_token*tokens + per_pair*(prefill pairs + 2*decode contexts) + per_sequence*sequences, all in seconds.
@@ -65,6 +73,10 @@ class LinearStep:
     The 2: the attention kernel that this form was found on works with 14 rows of 16 in prefill, and 7 in decode. Other
     machines read the keys of a decode at a price that has nothing to do with a pair's; where `per_context_s` is given,
     it takes the place of 2*per_pair. `prefill_s`: what a step takes beside, however much of prompts it computes.
+
+    `curve`, if there is one, takes the place of per_token*tokens between the first token and the last of its knots:
+    straight from (1, per_token) to the first and from knot to knot. The first token and those after the last knot cost
+    per_token each. A matrix product of few rows takes other times than its share of one of many.
     """
 
     base_s: float
@@ -73,6 +85,8 @@ class LinearStep:
     per_sequence_s: float
     per_context_s: float | None = None
     prefill_s: float | None = None
+    _: KW_ONLY
+    curve: tuple[Knot, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("per_token_s", "per_pair_s", "per_sequence_s", "per_context_s", "prefill_s"):
@@ -81,6 +95,14 @@ class LinearStep:
                 raise UsageError(f"step time {name} {value:g}; accepted: 0 or more")
         if not (self.base_s > 0 and math.isfinite(self.base_s)):
             raise UsageError(f"step time base_s {self.base_s:g}; accepted: more than 0")
+        before = Knot(1, self.per_token_s)
+        for knot in self.curve or ():
+            if not (knot.tokens > before.tokens and before.seconds <= knot.seconds < math.inf):
+                raise UsageError(
+                    f"step time curve has {tuple(knot)} after {tuple(before)}; accepted: tokens that rise, and seconds "
+                    "that do not fall"
+                )
+            before = knot
 
     def seconds(self, tokens: int, prefill_pairs: int, decode_contexts: int, sequences: int) -> float:
         """The form."""
@@ -91,11 +113,22 @@ class LinearStep:
             attention_s = self.per_pair_s * prefill_pairs + per_context_s * decode_contexts
         if prefill_pairs and self.prefill_s:
             attention_s += self.prefill_s
-        return self.base_s + self.per_token_s * tokens + attention_s + self.per_sequence_s * sequences
+        tokens_s = self._on_curve(self.curve, tokens) if self.curve else self.per_token_s * tokens
+        return self.base_s + tokens_s + attention_s + self.per_sequence_s * sequences
 
     def growth_s(self, sequences: int) -> float:
         """Every context grows by one."""
         return (2 * self.per_pair_s if self.per_context_s is None else self.per_context_s) * sequences
+
+    def _on_curve(self, curve: tuple[Knot, ...], tokens: int) -> float:
+        last = curve[-1]
+        if tokens < 2:
+            return self.per_token_s * tokens
+        if tokens >= last.tokens:
+            return last.seconds + self.per_token_s * (tokens - last.tokens)
+        place = bisect_left(curve, (tokens, 0.0))
+        (low, low_s), (high, high_s) = curve[place - 1] if place else (1, self.per_token_s), curve[place]
+        return low_s + (high_s - low_s) * (tokens - low) / (high - low)
 
 
 def _is_number(text: str) -> bool:

@@ -45,6 +45,8 @@ def test_a_profile_of_a_csv_is_taken_by_run(pagesim: Any, rows: Path) -> None:
     assert outcome.status == 0 and document.keys() == DOCUMENT
     assert document["schema"] == "pagesim.calibration/1" and document["noise"] is None
     assert document["fitted"].keys() == document["held_out"].keys() == RESIDUALS
+    curve = document["coefficients"].pop("curve")
+    assert curve and all(seconds == pytest.approx(1e-5 * tokens) for tokens, seconds in curve)
     assert document["coefficients"] == pytest.approx(
         {
             "base_s": 1e-3,
@@ -112,6 +114,28 @@ def test_rows_are_kept_where_the_fit_fails(pagesim: Any, rows: Path, monkeypatch
     outcome = pagesim("calibrate", *TINY, *few, "--rows", "own.csv", "--out", "a.json")
     assert outcome.status == 2 and "no fit" in outcome.err and not Path("a.json").exists()
     assert len(read_rows(Path("own.csv"))) > 20
+
+
+@pytest.mark.usefixtures("made_up_times")
+def test_ctrl_c_leaves_the_rows_of_the_repeats_that_are_over(
+    pagesim: Any, rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pagesim.validate.calibrate.timing import Timer
+
+    few = ("--sequences", 1, "--longest", 64, "--threads", 1)
+    assert pagesim("calibrate", *TINY, *few, "--repeats", 1, "--rows", "whole.csv", "--out", "a.json").status == 0
+    serve, left = Timer.serve, [2 + 2 * 4 - 1]  # two to warm up, then two repeats of four loads, less one
+
+    def stopped(self: Timer, *given: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return serve(self, *given)
+
+    monkeypatch.setattr(Timer, "serve", stopped)
+    outcome = pagesim("calibrate", *TINY, *few, "--repeats", 3, "--rows", "own.csv", "--out", "b.json")
+    assert outcome.status == 130 and not Path("b.json").exists()
+    assert Path("own.csv").read_text() == Path("whole.csv").read_text()
 
 
 def test_a_profile_that_cannot_be_written_leaves_the_old_one(

@@ -4,11 +4,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs pagesim[engine]")
 
-from pagesim.engine.attention import backend_named
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.kv_cache import KvCache, token_bytes
 from pagesim.engine.models.model import load_model
 from pagesim.engine.profile import run_largest
+from pagesim.kernels.backends import backend_named
 
 CPU = torch.device("cpu")
 

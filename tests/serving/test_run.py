@@ -18,7 +18,7 @@ from pagesim.sim.serving.load import full_batch
 from pagesim.sim.serving.result import ServingResult
 from pagesim.sim.serving.run import serve_all
 from pagesim.sim.serving.server import serve
-from pagesim.sim.serving.steptime import ConstantStep, LinearStep
+from pagesim.sim.serving.steptime import ConstantStep, Knot, LinearStep
 from pagesim.sim.serving.timeline import Timeline
 from pagesim.sim.trace import Trace
 
@@ -135,13 +135,24 @@ def test_a_full_batch_by_hand(rules, slots_each, sequences):
     pool = ServingConfig(**{"num_blocks": 314, "max_model_len": 500, **rules})
     batch = full_batch(pool, LinearStep(1, 1e-3, 1e-6, 1e-2), m, slots_each)
     come = sequences / 50
-    tokens, pairs = round(sequences + come * 100), round(come * 100 * 101 / 2)
+    tokens, pairs = sequences + come * 100, come * 100 * 101 / 2
     assert batch.sequences == sequences
     assert batch.step_s == pytest.approx(
-        1 + 1e-3 * tokens + 1e-6 * (pairs + 2 * sequences * 125) + 1e-2 * round(sequences + come)
+        1 + 1e-3 * tokens + 1e-6 * (pairs + 2 * sequences * 125) + 1e-2 * (sequences + come)
     )
     assert batch.mean_residence_s == pytest.approx(50 * batch.step_s)
     assert batch.rate_per_s == pytest.approx(sequences / 50 / batch.step_s)
+
+
+def test_most_steps_of_a_full_batch_let_nobody_in():
+    """10 sequences of 50 outputs: one step of five is of 110 tokens, which here is where tokens begin to cost."""
+    m = Moments(p=100, o=50, pp=100**2, po=100 * 50, oo=50**2, share=1)
+    step_time = LinearStep(1, 0.0, 0.0, 0.0, 0.0, 3.0, curve=(Knot(60, 0.0), Knot(110, 5.0)))
+    assert full_batch(ServingConfig(num_blocks=314, max_model_len=500), step_time, m, 500).step_s == pytest.approx(
+        0.8 * 1 + 0.2 * (1 + 3 + 5)
+    )
+    short = Moments(p=100, o=5, pp=100**2, po=500, oo=25, share=1)  # two come in each step
+    assert full_batch(ServingConfig(num_blocks=314, max_model_len=500), step_time, short, 500).step_s == 1 + 3 + 5
 
 
 def test_load_by_reservations():

@@ -1,3 +1,6 @@
+import dataclasses
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,7 +8,7 @@ from hypothesis import strategies as st
 
 from pagesim.sim.errors import GeometryError, UsageError
 from pagesim.sim.serving.engine import steps_until
-from pagesim.sim.serving.steptime import ConstantStep, LinearStep, pairs, parse_step_time
+from pagesim.sim.serving.steptime import ConstantStep, Knot, LinearStep, pairs, parse_step_time
 
 
 def test_pairs_of_a_chunk_are_each_token_with_all_before_it_and_itself():
@@ -37,6 +40,33 @@ def test_a_prefill_may_cost_something_beside_its_tokens():
     assert step.seconds(4, 0, 30, 4) == plain.seconds(4, 0, 30, 4)
     assert step.seconds(7, 1, 30, 4) == pytest.approx(plain.seconds(7, 1, 30, 4) + 3)
     assert step.growth_s(4) == plain.growth_s(4)
+
+
+def test_tokens_may_cost_by_a_curve():
+    plain = LinearStep(1.0, 0.1, 0.01, 0.001, 0.5, 3.0)
+    step = dataclasses.replace(plain, curve=(Knot(2, 0.5), Knot(8, 0.6), Knot(32, 2.0)))
+    x, y = (1, 2, 8, 32, 132), (0.1, 0.5, 0.6, 2.0, 12.0)
+    for tokens in range(1, 132):
+        by_tokens_s = step.seconds(tokens, 5, 40, 4) - plain.seconds(tokens, 5, 40, 4) + 0.1 * tokens
+        assert by_tokens_s == pytest.approx(np.interp(tokens, x, y))
+    assert step.seconds(0, 0, 0, 0) == 1.0
+    assert step.growth_s(4) == plain.growth_s(4)
+
+
+@pytest.mark.parametrize(
+    ("curve", "told"),
+    [
+        ([(1, 0.5)], r"\(1, 0.5\) after \(1, 0.1\)"),
+        ([(2, 0.05)], r"\(2, 0.05\) after \(1, 0.1\)"),
+        ([(4, 0.5), (4, 0.6)], r"\(4, 0.6\) after \(4, 0.5\)"),
+        ([(4, 0.5), (9, 0.4)], r"\(9, 0.4\) after \(4, 0.5\)"),
+        ([(4, math.inf)], "inf"),
+        ([(4, math.nan)], "nan"),
+    ],
+)
+def test_a_curve_that_falls_or_goes_back_is_refused(curve, told):
+    with pytest.raises(UsageError, match=f"step time curve has .*{told}.*; accepted: tokens that rise"):
+        LinearStep(1.0, 0.1, 0.01, 0.001, curve=tuple(Knot(*knot) for knot in curve))
 
 
 @given(st.floats(1e-4, 10), st.one_of(st.just(0.0), st.floats(1e-12, 1)), st.floats(0, 1e4), st.floats(1e-6, 1e3))

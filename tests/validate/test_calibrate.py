@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagesim.sim.errors import UsageError
-from pagesim.sim.serving.steptime import LinearStep
+from pagesim.sim.serving.steptime import Knot, LinearStep
 from pagesim.validate.calibrate import shape as shape_module
 from pagesim.validate.calibrate.calibration import calibrate
 from pagesim.validate.calibrate.design import Reach, loads
@@ -23,6 +23,7 @@ from pagesim.validate.calibrate.rows_csv import read_rows, write_rows
 from pagesim.validate.calibrate.shape import BatchTime, Chunk, Shape
 
 TRUE = LinearStep(4e-4, 1.3e-5, 2e-8, 2.9e-5, 2.5e-7, 3e-4)
+CURVED = replace(TRUE, curve=(Knot(2, 3e-4), Knot(8, 3.5e-4), Knot(32, 8e-4), Knot(128, 9e-4), Knot(512, 6e-3)))
 
 
 def by_hand(decodes: list[int], chunks: list[tuple[int, int]]) -> float:
@@ -62,15 +63,48 @@ def recovered(path: Path) -> LinearStep:
     return calibrate(read_rows(path), "a test", path.name).step_time
 
 
+def prices(step_time: LinearStep) -> tuple[float, ...]:
+    """All but the curve."""
+    return astuple(step_time)[:-1]
+
+
 def test_planted_coefficients_are_recovered(tmp_path: Path) -> None:
-    assert astuple(recovered(made_csv(tmp_path / "rows.csv"))) == pytest.approx(astuple(TRUE), rel=1e-6)
+    found = recovered(made_csv(tmp_path / "rows.csv"))
+    assert prices(found) == pytest.approx(prices(TRUE), rel=1e-6)
+    assert found.curve and all(knot.seconds == pytest.approx(knot.tokens * TRUE.per_token_s) for knot in found.curve)
+
+
+def rows_of(step_time: LinearStep, tokens: Sequence[int]) -> list[BatchTime]:
+    """Decodes, a prefill, and both, of so many tokens in all."""
+    shapes = [Shape(each, 50 * each + 7 * (each % 5)) for each in tokens]
+    shapes += [Shape(0, 0, (Chunk(each, 3 * (each % 4)),)) for each in tokens]
+    shapes += [Shape(each - 1, 90 * each, (Chunk(1, 200),)) for each in tokens if each > 1]
+    return [BatchTime(shape, shape.seconds(step_time), str(shape), False) for shape in shapes]
+
+
+def test_a_planted_curve_is_recovered() -> None:
+    found = fit_step_time(
+        rows_of(CURVED, [1, 1, 1, 2, 3, 5, 8, 13, 21, 32, 60, 100, 128, 200, 400, 512, 600, 900, 1300])
+    )
+    assert prices(found) == pytest.approx(prices(CURVED), rel=1e-6)
+    assert found.curve is not None and [knot.tokens for knot in found.curve] == [2, 8, 32, 128, 512]
+    assert [knot.seconds for knot in found.curve] == pytest.approx([knot.seconds for knot in CURVED.curve or ()])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "knots"),
+    [([1, 1, 1, 2, 3, 5, 6, 7, 9, 12], [2, 8]), ([1, 1, 1, 20, 40, 60, 80], [2]), ([40, 50, 60, 70, 90], [])],
+)
+def test_the_curve_goes_as_far_as_the_rows(tokens: list[int], knots: list[int]) -> None:
+    rows = rows_of(CURVED, tokens)
+    assert [knot.tokens for knot in fit_step_time(rows).curve or ()] == knots
 
 
 def test_what_is_held_out_takes_no_part_in_the_fit_and_shows_its_noise(tmp_path: Path) -> None:
     noise = np.random.default_rng(2).normal(1, 0.1, 200)
     rows = made_csv(tmp_path / "rows.csv", lambda number, held_out: float(noise[number]) if held_out == "yes" else 1.0)
     found = calibrate(read_rows(rows), "a test", "rows")
-    assert astuple(found.step_time) == pytest.approx(astuple(TRUE), rel=1e-6)
+    assert prices(found.step_time) == pytest.approx(prices(TRUE), rel=1e-6)
     assert found.fitted.r2 == pytest.approx(1) and found.fitted.p90_error < 1e-6
     expected = np.abs(1 / noise[:120:4] - 1)
     assert found.held_out.rows == 30
@@ -99,7 +133,7 @@ def test_a_wrong_formula_for_pairs_is_found(
     wrong: Callable[[int, int], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shape_module, "pairs", wrong)
-    assert astuple(recovered(made_csv(tmp_path / "rows.csv"))) != pytest.approx(astuple(TRUE), rel=1e-5)
+    assert prices(recovered(made_csv(tmp_path / "rows.csv"))) != pytest.approx(prices(TRUE), rel=1e-5)
 
 
 def test_a_price_for_contexts_of_their_own_is_told_from_twice_a_pairs(tmp_path: Path) -> None:
@@ -125,7 +159,7 @@ def test_a_fit_stands_where_the_t4s_form_has_none(tmp_path: Path) -> None:
     dear = LinearStep(1e-5, 1e-5, 2e-8, 2e-5, 1e-5, 3e-4)  # a context far above two pairs
     rows = [replace(row, seconds=row.shape.seconds(dear)) for row in read_rows(made_csv(tmp_path / "rows.csv"))]
     found = calibrate(rows, "a test", "rows")
-    assert astuple(found.step_time) == pytest.approx(astuple(dear), rel=1e-6)
+    assert prices(found.step_time) == pytest.approx(prices(dear), rel=1e-6)
     assert found.one_price is None and found.as_json()["held_out_in_t4_form"] is None
 
 
@@ -280,7 +314,7 @@ def test_an_engine_on_a_clock_that_charges_by_a_model_gives_that_model(options: 
 
     engine, timer = engine_on([0.0], **options)
     found, rows = from_engine(engine, timer, reach_of(engine, 2), repeats=2)
-    assert astuple(found.step_time) == pytest.approx(astuple(TRUE), rel=1e-6)
+    assert prices(found.step_time) == pytest.approx(prices(TRUE), rel=1e-6)
     assert found.noise is not None and found.noise.steps_spread < 1e-6
     assert {group.held_out for group in found.groups} == {True, False}
     for group in found.groups:

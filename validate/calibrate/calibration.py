@@ -128,7 +128,8 @@ def _groups(times: Sequence[BatchTime], step_time: LinearStep) -> Iterator[Group
         works = [time.shape.work for time in each]
         work = Work(*(sum(getattr(w, field) for w in works) for field in Work.__dataclass_fields__))
         measured_s = sum(time.seconds for time in each)
-        yield Group(name, each[0].held_out, work, measured_s, work.seconds(step_time))
+        modelled_s = sum(time.shape.seconds(step_time) for time in each)
+        yield Group(name, each[0].held_out, work, measured_s, modelled_s)
 
 
 def _words(found: Residuals) -> str:

@@ -1,8 +1,8 @@
 """Which batches are timed: small loads, each of so many sequences at once and of lengths around a mean.
 
-Lengths are drawn, as a server's are: a ragged batch costs more than an even one. Requests are let in by the count of
-steps, not by a clock, so that a load makes the same batches each time. One load of four is held out, with lengths that
-are drawn anew.
+Lengths are drawn and spread widely, as a server's are: a ragged batch costs more than an even one. Requests are let in
+by the count of steps, not by a clock, so that a load makes the same batches each time. One load of four is held out,
+with lengths that are drawn anew.
 """
 
 from __future__ import annotations
@@ -11,9 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+Ints = npt.NDArray[np.int64]
 PROMPTS = (1 / 32, 1 / 8, 1 / 3)  # mean prompts, of the longest sequence
 ANSWERS = (16, 48, 96)  # mean answers, in tokens, taken in turn; at most a quarter of the longest sequence
+SPREAD = 0.7  # sigma of the lognormal lengths: their standard deviation is 0.8 of the mean
+FEWEST_REQUESTS = 12  # of a load, so that its lengths come near their mean
+FULL = 0.8  # of the pool at most, in the mean: above, sequences would be preempted
 LARGEST_STEP = 2  # from one number of sequences to the next
 SEED = 0
 
@@ -46,18 +51,22 @@ class Load:
 
 
 def loads(reach: Reach) -> list[Load]:
-    """For each number of sequences at once, loads of short and long prompts, and one to be held out."""
+    """For each number of sequences at once, loads of short and long prompts, and one to be held out.
+
+    Where so many do not fit into the pool, all are shorter; what comes out as the same load twice is there once.
+    """
     draw = np.random.default_rng(SEED)
-    made, most = [], reach.sequence_tokens // 4
+    made: dict[str, Load] = {}
     for number, sequences in enumerate(_numbers(reach.sequences)):
-        for place, share in enumerate(PROMPTS):
-            answer = min(ANSWERS[(number + place) % len(ANSWERS)], most)
-            made.append(_load(draw, reach, sequences, share * reach.sequence_tokens, answer, False))
-        low, high = np.log((PROMPTS[0], PROMPTS[-1]))
-        answer = min(round(np.exp(draw.uniform(*np.log((ANSWERS[0], ANSWERS[-1]))))), most)
-        prompt = np.exp(draw.uniform(low, high)) * reach.sequence_tokens
-        made.append(_load(draw, reach, sequences, prompt, answer, True))
-    return [load for load in made if load is not None]
+        drawn_prompt, drawn_answer = (np.exp(draw.uniform(*np.log((each[0], each[-1])))) for each in (PROMPTS, ANSWERS))
+        wanted = [(share, ANSWERS[(number + place) % len(ANSWERS)], False) for place, share in enumerate(PROMPTS)]
+        for share, answer, held_out in (*wanted, (drawn_prompt, drawn_answer, True)):
+            room = FULL * reach.pool_tokens / sequences
+            answer_tokens = min(answer, reach.sequence_tokens // 4, room / 2)
+            prompt_tokens = min(share * reach.sequence_tokens, room - answer_tokens)
+            load = _load(draw, reach, sequences, prompt_tokens, answer_tokens, held_out)
+            made.setdefault(load.name, load)
+    return list(made.values())
 
 
 def _numbers(most: int) -> Iterator[int]:
@@ -70,18 +79,21 @@ def _numbers(most: int) -> Iterator[int]:
 
 def _load(
     draw: np.random.Generator, reach: Reach, sequences: int, prompt: float, answer: float, held_out: bool
-) -> Load | None:
-    """None if so many of that length do not fit into the pool.
-
-    All places are taken at first, by requests at different points of their answers; then one comes for each that goes.
+) -> Load:
+    """All places are taken at first, by requests at different points of their answers; then one comes for each that
+    goes.
     """
-    if sequences * 1.5 * (prompt + answer) > reach.pool_tokens:
-        return None
-    count = 2 * sequences + 2
-    prompts = draw.integers(max(1, round(prompt / 2)), max(1, round(1.5 * prompt)), count, endpoint=True)
-    answers = draw.integers(max(2, round(answer / 2)), max(2, round(1.5 * answer)), count, endpoint=True)
-    answers[:sequences] = draw.integers(2, max(2, round(1.5 * answer)), sequences, endpoint=True)
+    count = max(FEWEST_REQUESTS, 2 * sequences + 2)
+    answers = np.clip(_lengths(draw, answer, count), 2, reach.sequence_tokens // 2)
+    prompts = np.clip(_lengths(draw, prompt, count), 1, reach.sequence_tokens - answers)
+    answers[:sequences] = np.maximum(2, answers[:sequences] * draw.uniform(0, 1, sequences))
     steps = np.concatenate((np.zeros(sequences), np.arange(1, count - sequences + 1) * answer / sequences)).astype(int)
-    name = f"{sequences} at once, prompts of {prompt:.0f}, answers of {answer:.0f}"
+    name = f"{sequences} at once, prompts of {prompt:.0f}, answers of {answer:.0f}" + (", held out" if held_out else "")
     requests = (Request(*each) for each in zip(steps.tolist(), prompts.tolist(), answers.tolist(), strict=True))
     return Load(name, held_out, tuple(requests))
+
+
+def _lengths(draw: np.random.Generator, mean: float, count: int) -> Ints:
+    """Lognormal, in whole tokens."""
+    drawn: Ints = np.rint(mean * draw.lognormal(-(SPREAD**2) / 2, SPREAD, count)).astype(np.int64)
+    return drawn

@@ -8,42 +8,50 @@ every coefficient too small: a time that came out short by chance would count mo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from pagesim.sim.errors import UsageError
-from pagesim.sim.serving.steptime import LinearStep
+from pagesim.sim.serving.steptime import Knot, LinearStep
 from pagesim.sim.trace import Floats
 from pagesim.validate.calibrate.shape import BatchTime, Shape
 
+KNOTS = (2, 8, 32, 128, 512)  # tokens of a step; a second token costs more than most
+BESIDE_KNOT = 5  # rows
 ROUNDS = 50  # of weighing anew; a handful is enough
 SETTLED = 1e-10
 LEAST = 1e-6  # of the mean time: so small a fitted time would weigh as much as all others
 
 
 def fit_step_time(times: Sequence[BatchTime], split: bool = True) -> LinearStep:
-    """The coefficients. `split`: contexts have a price of their own, and so has a step with a prefill; else a context
-    costs twice a pair, and that is all.
+    """The coefficients. `split`: contexts have a price of their own, so has a step with a prefill, and tokens have a
+    curve as far as the rows tell it; else a context costs twice a pair, every token the same, and that is all.
 
     Raises UsageError if the rows do not tell the kinds of work apart, or leave a step without a base time.
     """
     measured_s = np.array([time.seconds for time in times])
-    kinds = len(_columns(Shape(1, 1), split))
-    work = np.array([_columns(time.shape, split) for time in times], np.float64).reshape(len(times), kinds)
-    size = np.linalg.norm(work, axis=0)
-    if not len(times) or not size.all() or np.linalg.matrix_rank(work / size) < work.shape[1]:
+    knots = _knots([time.shape.tokens for time in times]) if split else ()
+    work = np.array([_columns(time.shape, split, knots) for time in times], np.float64)
+    if knots and not _tells_all(work):
+        knots, work = (), np.array([_columns(time.shape, split) for time in times], np.float64)
+    if not len(times) or not _tells_all(work):
         raise UsageError(
             f"{len(times)} rows to fit on, which do not tell steps, tokens, prefill pairs, decode contexts, sequences "
             "and steps with a prefill apart; accepted: batches with and without prefills, of several sizes and lengths"
         )
-    base_s, *others = (_weighed(work / size, measured_s) / size).tolist()
+    size = np.linalg.norm(work, axis=0)
+    found = (_weighed(work / size, measured_s) / size).tolist()
+    base_s, rises_s, prices_s = found[0], found[1 : 1 + len(knots)], found[1 + len(knots) :]
     if not base_s > 0:
         raise UsageError(
             f"{len(times)} rows to fit on, which leave nothing for a step by itself, whatever it computes; accepted: "
             "times of small batches too, and less noise, by a quieter machine or more repeats"
         )
-    return LinearStep(base_s, *others)
+    step_time = LinearStep(base_s, *prices_s)
+    curve = map(Knot, knots, (step_time.per_token_s + np.cumsum(rises_s)).tolist())
+    return replace(step_time, curve=tuple(curve) or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +85,32 @@ def residuals(times: Sequence[BatchTime], step_time: LinearStep) -> Residuals:
     )
 
 
-def _columns(shape: Shape, split: bool) -> tuple[int, ...]:
-    """In the order of LinearStep's coefficients."""
+def _knots(tokens: Sequence[int]) -> tuple[int, ...]:
+    """Those of KNOTS that have rows between themselves and the one before, and behind them."""
+    kept, before = [], 1
+    for knot in KNOTS:
+        if sum(before <= each < knot for each in tokens) >= BESIDE_KNOT <= sum(each > knot for each in tokens):
+            kept.append(knot)
+            before = knot
+    return tuple(kept)
+
+
+def _columns(shape: Shape, split: bool, knots: Sequence[int] = ()) -> tuple[float, ...]:
+    """A step, how far it goes from each knot to the next, then in the order of LinearStep's coefficients."""
+    tokens: list[float] = [shape.tokens]
+    if knots:
+        ends = (1, *knots)
+        tokens = [min(max((shape.tokens - low) / (high - low), 0), 1) for low, high in pairwise(ends)]
+        tokens.append(1 + max(shape.tokens - ends[-1], 0))
     if split:
-        return 1, shape.tokens, shape.prefill_pairs, shape.sequences, shape.contexts, int(bool(shape.chunks))
-    return 1, shape.tokens, shape.prefill_pairs + 2 * shape.contexts, shape.sequences
+        return 1, *tokens, shape.prefill_pairs, shape.sequences, shape.contexts, int(bool(shape.chunks))
+    return 1, *tokens, shape.prefill_pairs + 2 * shape.contexts, shape.sequences
+
+
+def _tells_all(work: Floats) -> bool:
+    """Whether no column follows from the others."""
+    size = np.linalg.norm(work, axis=0)
+    return bool(size.all()) and np.linalg.matrix_rank(work / size) == work.shape[1]
 
 
 def _weighed(work: Floats, measured_s: Floats) -> Floats:

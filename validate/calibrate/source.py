@@ -51,7 +51,7 @@ def from_engine(
     keep: Callable[[list[BatchTime]], object] = lambda rows: None,
 ) -> tuple[Calibration, list[BatchTime]]:
     """Time the design on an engine whose `on_step` is `timer.note`. Torch has as many threads as it is to have.
-    `keep` is given the rows before they are fitted, which may fail.
+    `keep` is given the rows after each repeat: the fit may fail, and somebody may stop it.
 
     Raises UsageError if the engine has no room for a design that tells the kinds of work apart.
     """
@@ -61,8 +61,7 @@ def from_engine(
             f"a pool of {reach.pool_tokens:,} tokens and sequences of {reach.sequence_tokens:,} have no room for a "
             "calibration; accepted: sequences of 64 tokens or more, and a pool of several"
         )
-    times, noise = timer.measure(engine, design, repeats, advance)
-    keep(times)
+    times, noise = timer.measure(engine, design, repeats, advance, keep)
     source = (
         f"{len(design)} loads of up to {reach.sequences} sequences at once, of up to {reach.sequence_tokens:,} tokens, "
         "through the engine's own loop; larger batches and longer sequences are extrapolated"

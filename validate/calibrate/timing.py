@@ -41,14 +41,23 @@ class Timer:
         self._last = step
 
     def measure(
-        self, engine: Engine, loads: Sequence[Load], repeats: int, advance: Callable[[int], None] = lambda loads: None
+        self,
+        engine: Engine,
+        loads: Sequence[Load],
+        repeats: int,
+        advance: Callable[[int], None] = lambda loads: None,
+        keep: Callable[[list[BatchTime]], object] = lambda rows: None,
     ) -> tuple[list[BatchTime], Noise]:
-        """Rows of every step of every load. The repeats of a load lie as far apart as they can."""
+        """Rows of every step of every load. The repeats of a load lie as far apart as they can.
+
+        `keep` is given the rows after each repeat, as they are by then.
+        """
         warm_up(engine)
         for load in loads[:: max(1, len(loads) - 1)]:
             self.serve(engine, load)
         shapes: dict[str, list[Shape]] = {}
         times: dict[str, list[list[float]]] = {load.name: [] for load in loads}
+        rows: list[BatchTime] = []
         begin_s, begin_cpu_s = time.monotonic(), time.process_time()
         for _ in range(repeats):
             for load in loads:
@@ -57,14 +66,14 @@ class Timer:
                 assert shapes.setdefault(load.name, made) == made, f"{load.name}: other batches than the time before"
                 times[load.name].append([seconds for _, seconds in steps])
                 advance(1)
+            rows = [
+                BatchTime(shape, seconds, load.name, load.held_out)
+                for load in loads
+                for shape, seconds in zip(shapes[load.name], typical(np.array(times[load.name])).tolist(), strict=True)
+            ]
+            keep(rows)
         cpu_share = (time.process_time() - begin_cpu_s) / (time.monotonic() - begin_s)
-        by_load = {name: np.array(each) for name, each in times.items()}
-        rows = [
-            BatchTime(shape, seconds, load.name, load.held_out)
-            for load in loads
-            for shape, seconds in zip(shapes[load.name], typical(by_load[load.name]).tolist(), strict=True)
-        ]
-        return rows, _noise(list(by_load.values()), cpu_share)
+        return rows, _noise([np.array(each) for each in times.values()], cpu_share)
 
     def serve(self, engine: Engine, load: Load) -> list[tuple[Shape, float]]:
         """Each step of a load and the seconds of its round of the loop."""

@@ -131,7 +131,7 @@ def _hand_out(found: Calibration, out: Path, name: str, as_json: bool) -> None:
 
 
 def _show(found: Calibration) -> None:
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from rich.box import SIMPLE
     from rich.table import Table
@@ -140,8 +140,12 @@ def _show(found: Calibration) -> None:
 
     console = wide_console()
     console.print(f"{found.measured_on}\n{found.source}\n\n{SPLIT_FORM}")
-    for name, value in asdict(found.step_time).items():
-        console.print(f"  {name:15}{value:.4g}")
+    curve = found.step_time.curve or ()
+    for name, value in asdict(replace(found.step_time, curve=None)).items():
+        if value is not None:
+            console.print(f"  {name:15}{value:.4g}")
+    if curve:
+        console.print(f"  {'curve':15}{', '.join(f'{tokens}: {seconds:.4g}' for tokens, seconds in curve)}")
     table = Table("", "batches", "R^2", "time of all", "of one, median", "nine of ten", box=SIMPLE, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
