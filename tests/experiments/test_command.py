@@ -68,6 +68,22 @@ BAD = {
         changed(coefficients={"base_s": 1.0, "per_token_s": -1.0, "per_pair_s": 0, "per_sequence_s": 0}),
         "per_token_s -1; accepted: 0 or more",
     ),
+    "a curve that falls": (
+        changed(
+            coefficients={
+                "base_s": 1.0,
+                "per_token_s": 0.1,
+                "per_pair_s": 0,
+                "per_sequence_s": 0,
+                "curve": [[4, 0.5], [8, 0.4]],
+            }
+        ),
+        "curve has (8, 0.4) after (4, 0.5); accepted: tokens that rise, and seconds that do not fall",
+    ),
+    "a knot of one number": (
+        changed(coefficients={"base_s": 1.0, "per_token_s": 0.1, "per_pair_s": 0, "per_sequence_s": 0, "curve": [[4]]}),
+        "curve",
+    ),
 }
 
 

@@ -293,6 +293,23 @@ def test_a_design_stays_within_reach_and_holds_loads_out(reach: Reach) -> None:
             assert request.prompt_tokens + request.output_tokens <= reach.sequence_tokens
 
 
+@pytest.mark.parametrize("reach", [Reach(64, 1024, 8192), Reach(256, 4096, 10**6), Reach(64, 256, 1024)])
+def test_loads_fit_the_pool_in_the_mean_and_are_as_uneven_as_a_servers(reach: Reach) -> None:
+    for load in loads(reach):
+        prompts = np.array([request.prompt_tokens for request in load.requests])
+        answers = np.array([request.output_tokens for request in load.requests])
+        sequences = int(load.name.split()[0])
+        assert sequences * (prompts.mean() + answers.mean()) < 1.1 * reach.pool_tokens, load.name
+        assert len(load.requests) >= 12
+        if len(prompts) > 60 and prompts.mean() > 8:
+            assert 0.5 < prompts.std() / prompts.mean() < 1.2, load.name
+
+
+def test_no_load_has_more_sequences_than_the_pool_has_room_for() -> None:
+    assert {int(load.name.split()[0]) for load in loads(Reach(64, 256, 400))} == {1, 2, 4, 8, 16}
+    assert loads(Reach(64, 64, 16)) == []
+
+
 def engine_on(timer_clock: Any, **options: Any) -> tuple[Any, Any]:
     pytest.importorskip("torch", reason="the engine's model needs torch, an extra")
     from pagesim.engine.config import EngineConfig

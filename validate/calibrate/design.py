@@ -19,6 +19,7 @@ ANSWERS = (16, 48, 96)  # mean answers, in tokens, taken in turn; at most a quar
 SPREAD = 0.7  # sigma of the lognormal lengths: their standard deviation is 0.8 of the mean
 FEWEST_REQUESTS = 12  # of a load, so that its lengths come near their mean
 FULL = 0.8  # of the pool at most, in the mean: above, sequences would be preempted
+LEAST_TOKENS = 16  # of a sequence, in the mean: with less room, fewer of them are enough
 LARGEST_STEP = 2  # from one number of sequences to the next
 SEED = 0
 
@@ -62,6 +63,8 @@ def loads(reach: Reach) -> list[Load]:
         wanted = [(share, ANSWERS[(number + place) % len(ANSWERS)], False) for place, share in enumerate(PROMPTS)]
         for share, answer, held_out in (*wanted, (drawn_prompt, drawn_answer, True)):
             room = FULL * reach.pool_tokens / sequences
+            if room < LEAST_TOKENS:
+                continue
             answer_tokens = min(answer, reach.sequence_tokens // 4, room / 2)
             prompt_tokens = min(share * reach.sequence_tokens, room - answer_tokens)
             load = _load(draw, reach, sequences, prompt_tokens, answer_tokens, held_out)
