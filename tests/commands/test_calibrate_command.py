@@ -168,6 +168,7 @@ def test_a_profile_that_cannot_be_written_leaves_the_old_one(
         (["--csv", "rows.csv", "--out", "nowhere/a.json"], "there is no folder nowhere"),
         ([*TINY, "--repeats", 0], "--repeats 0; accepted: 1 or more"),
         ([*TINY, "--sequences", 1000], "--sequences 1000; accepted: 1 to 256"),
+        ([*TINY, "--max-num-seqs", 1], "--max-num-seqs 1: every step has one sequence"),
         ([*TINY, "--longest", 4096], "--longest 4096; accepted: 64 to 128"),
         ([*TINY, "--block-size", 0], "block_size is 0"),
     ],

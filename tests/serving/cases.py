@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pagesim.sim.serving.config import ServingConfig
-from pagesim.sim.serving.steptime import ConstantStep, LinearStep
+from pagesim.sim.serving.steptime import ConstantStep, Knot, LinearStep
 from pagesim.sim.trace import HashIds, Labels, Trace
 
 EVICT = ("lru", "lru", "lru", "fifo", "random", "optimal")
@@ -74,11 +74,21 @@ def configs(draw, trace, **fixed):
     return ServingConfig(**options)
 
 
+def curved(base, token, pair, rises):
+    """Knots that are powers of two apart, so that times in between are dyadic too."""
+    knots = zip((3, 7, 23), (token + np.cumsum(rises)).tolist(), strict=True)
+    return LinearStep(base / 8, token / 64, pair / 512, 1 / 32, curve=tuple(Knot(k, n / 64) for k, n in knots))
+
+
 step_times = st.one_of(
     st.builds(lambda k: ConstantStep(k / 8), st.integers(1, 16)),
     st.builds(
         lambda base, token, pair, sequence: LinearStep(base / 8, token / 64, pair / 512, sequence / 32),
         *(st.integers(1, 9), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)),
+    ),
+    st.builds(
+        curved,
+        *(st.integers(1, 9), st.integers(0, 3), st.integers(0, 3), st.tuples(*[st.integers(0, 64)] * 3)),
     ),
 )
 

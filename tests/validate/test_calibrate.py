@@ -93,11 +93,24 @@ def test_a_planted_curve_is_recovered() -> None:
 
 @pytest.mark.parametrize(
     ("tokens", "knots"),
-    [([1, 1, 1, 2, 3, 5, 6, 7, 9, 12], [2, 8]), ([1, 1, 1, 20, 40, 60, 80], [2]), ([40, 50, 60, 70, 90], [])],
+    [
+        ([1, 1, 1, 2, 3, 5, 6, 7, 10, 12], [2, 8]),
+        ([1, 1, 1, 2, 3, 5, 6, 7, 9, 9, 9, 9, 9, 9], [2]),
+        ([1, 1, 1, 20, 40, 60, 80], [2]),
+        ([40, 50, 60, 70, 90], []),
+    ],
 )
 def test_the_curve_goes_as_far_as_the_rows(tokens: list[int], knots: list[int]) -> None:
     rows = rows_of(CURVED, tokens)
     assert [knot.tokens for knot in fit_step_time(rows).curve or ()] == knots
+
+
+def test_steps_cut_just_behind_a_knot_do_not_make_the_price_of_longer_ones() -> None:
+    """A token budget of 130: two tokens behind the knot of 128, of which noise would make any slope."""
+    draw = np.random.default_rng(4)
+    rows = rows_of(TRUE, [1, 1, 1, 2, 3, 5, 8, 13, 21, 32, 40, 60, 80, 100, *[130] * 30])
+    rows = [replace(row, seconds=row.seconds * float(draw.lognormal(0, 0.03))) for row in rows]
+    assert fit_step_time(rows).per_token_s == pytest.approx(TRUE.per_token_s, rel=0.2)
 
 
 def test_what_is_held_out_takes_no_part_in_the_fit_and_shows_its_noise(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from pagesim.validate.calibrate.shape import BatchTime, Shape
 
 KNOTS = (2, 8, 32, 128, 512)  # tokens of a step; a second token costs more than most
 BESIDE_KNOT = 5  # rows
+BEHIND_KNOT = 1.25  # of its tokens: rows just behind the last one would make any slope of what comes then
 ROUNDS = 50  # of weighing anew; a handful is enough
 SETTLED = 1e-10
 LEAST = 1e-6  # of the mean time: so small a fitted time would weigh as much as all others
@@ -86,10 +87,14 @@ def residuals(times: Sequence[BatchTime], step_time: LinearStep) -> Residuals:
 
 
 def _knots(tokens: Sequence[int]) -> tuple[int, ...]:
-    """Those of KNOTS that have rows between themselves and the one before, and behind them."""
+    """Those of KNOTS that have rows between themselves and the one before, and well behind them."""
     kept, before = [], 1
     for knot in KNOTS:
-        if sum(before <= each < knot for each in tokens) >= BESIDE_KNOT <= sum(each > knot for each in tokens):
+        up_to, behind = (
+            sum(before <= each < knot for each in tokens),
+            sum(each >= BEHIND_KNOT * knot for each in tokens),
+        )
+        if up_to >= BESIDE_KNOT <= behind:
             kept.append(knot)
             before = knot
     return tuple(kept)

@@ -29,6 +29,8 @@ def reach_of(engine: Engine, sequences: int | None = None, sequence_tokens: int 
     Raises UsageError on what is beyond the engine.
     """
     config = engine.config
+    if config.max_num_seqs < 2:
+        raise UsageError("--max-num-seqs 1: every step has one sequence, and a price for both; accepted: 2 or more")
     for flag, wish, least, most in (
         ("--sequences", sequences, 1, config.max_num_seqs),
         ("--longest", sequence_tokens, 64, engine.max_model_len),
