@@ -147,12 +147,13 @@ def test_a_full_batch_by_hand(rules, slots_each, sequences):
 def test_most_steps_of_a_full_batch_let_nobody_in():
     """10 sequences of 50 outputs: one step of five is of 110 tokens, which here is where tokens begin to cost."""
     m = Moments(p=100, o=50, pp=100**2, po=100 * 50, oo=50**2, share=1)
-    step_time = LinearStep(1, 0.0, 0.0, 0.0, 0.0, 3.0, curve=(Knot(60, 0.0), Knot(110, 5.0)))
+    step_time = LinearStep(1, 0.0, 1e-4, 0.0, 0.0, 3.0, curve=(Knot(60, 0.0), Knot(110, 5.0)))
     assert full_batch(ServingConfig(num_blocks=314, max_model_len=500), step_time, m, 500).step_s == pytest.approx(
-        0.8 * 1 + 0.2 * (1 + 3 + 5)
+        0.8 * 1 + 0.2 * (1 + 3 + 5 + 0.505)
     )
     short = Moments(p=100, o=5, pp=100**2, po=500, oo=25, share=1)  # two come in each step
-    assert full_batch(ServingConfig(num_blocks=314, max_model_len=500), step_time, short, 500).step_s == 1 + 3 + 5
+    both_s = full_batch(ServingConfig(num_blocks=314, max_model_len=500), step_time, short, 500).step_s
+    assert both_s == pytest.approx(1 + 3 + 5 + 2 * 0.505)
 
 
 def test_load_by_reservations():

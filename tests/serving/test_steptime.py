@@ -44,8 +44,8 @@ def test_a_prefill_may_cost_something_beside_its_tokens():
 
 def test_tokens_may_cost_by_a_curve():
     plain = LinearStep(1.0, 0.1, 0.01, 0.001, 0.5, 3.0)
-    step = dataclasses.replace(plain, curve=(Knot(2, 0.5), Knot(8, 0.6), Knot(32, 2.0)))
-    x, y = (1, 2, 8, 32, 132), (0.1, 0.5, 0.6, 2.0, 12.0)
+    step = dataclasses.replace(plain, curve=(Knot(4, 0.5), Knot(8, 0.6), Knot(32, 2.0)))
+    x, y = (1, 4, 8, 32, 132), (0.1, 0.5, 0.6, 2.0, 12.0)
     for tokens in range(1, 132):
         by_tokens_s = step.seconds(tokens, 5, 40, 4) - plain.seconds(tokens, 5, 40, 4) + 0.1 * tokens
         assert by_tokens_s == pytest.approx(np.interp(tokens, x, y))
