@@ -105,6 +105,13 @@ def test_the_curve_goes_as_far_as_the_rows(tokens: list[int], knots: list[int]) 
     assert [knot.tokens for knot in fit_step_time(rows).curve or ()] == knots
 
 
+def test_where_rows_tell_prices_and_no_curve_there_is_none() -> None:
+    """Enough rows beside the knots at 2 and 8, but of three sizes: they tell a straight line, and not a price each."""
+    found = fit_step_time(rows_of(TRUE, [1, 1, 1, 5, 5, 10, 10]))
+    assert found.curve is None
+    assert prices(found) == pytest.approx(prices(TRUE), rel=1e-6)
+
+
 def test_steps_cut_just_behind_a_knot_do_not_make_the_price_of_longer_ones() -> None:
     """A token budget of 130: two tokens behind the knot of 128, of which noise would make any slope."""
     draw = np.random.default_rng(4)
