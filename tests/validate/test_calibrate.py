@@ -96,6 +96,7 @@ def test_a_planted_curve_is_recovered() -> None:
     [
         ([1, 1, 1, 2, 3, 5, 6, 7, 10, 12], [2, 8]),
         ([1, 1, 1, 2, 3, 5, 6, 7, 9, 9, 9, 9, 9, 9], [2]),
+        ([1, 1, 1, 8, 8, 8, 12, 12], [2]),
         ([1, 1, 1, 20, 40, 60, 80], [2]),
         ([40, 50, 60, 70, 90], []),
     ],
@@ -181,6 +182,11 @@ def test_a_fit_stands_where_the_t4s_form_has_none(tmp_path: Path) -> None:
     found = calibrate(rows, "a test", "rows")
     assert prices(found.step_time) == pytest.approx(prices(dear), rel=1e-6)
     assert found.one_price is None and found.as_json()["held_out_in_t4_form"] is None
+
+
+def test_equal_times_have_no_r2_whatever_their_mean_is_rounded_to() -> None:
+    rows = [replace(row, seconds=0.1) for row in rows_of(TRUE, [1, 2, 3, 4, 5, 6, 7])]
+    assert residuals(rows, TRUE).r2 is None
 
 
 def test_total_is_the_modelled_time_over_the_measured(tmp_path: Path) -> None:
@@ -323,6 +329,13 @@ def test_loads_fit_the_pool_in_the_mean_and_are_as_uneven_as_a_servers(reach: Re
         assert len(load.requests) >= 12
         if len(prompts) > 60 and prompts.mean() > 8:
             assert 0.5 < prompts.std() / prompts.mean() < 1.2, load.name
+
+
+def test_lengths_are_what_the_loads_names_say_in_the_mean() -> None:
+    made = loads(Reach(64, 4096, 10**6))
+    said = sum(float(load.name.split("prompts of ")[1].split(",")[0]) * len(load.requests) for load in made)
+    drawn = sum(request.prompt_tokens for load in made for request in load.requests)
+    assert drawn == pytest.approx(said, rel=0.1)
 
 
 def test_no_load_has_more_sequences_than_the_pool_has_room_for() -> None:

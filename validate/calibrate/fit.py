@@ -79,7 +79,7 @@ def residuals(times: Sequence[BatchTime], step_time: LinearStep) -> Residuals:
     errors = np.abs(modelled_s / measured_s - 1)
     return Residuals(
         len(times),
-        1 - left / around if around else None,
+        1 - left / around if np.ptp(measured_s) else None,
         float(modelled_s.sum() / measured_s.sum() - 1),
         float(np.median(errors)),
         float(np.quantile(errors, 0.9)),
