@@ -338,8 +338,20 @@ def test_lengths_are_what_the_loads_names_say_in_the_mean() -> None:
     assert drawn == pytest.approx(said, rel=0.1)
 
 
+def test_one_comes_for_each_that_goes() -> None:
+    """If every request got a token a step, there would be as many at once as a load's name says, until the last came."""
+    for load in loads(Reach(64, 1024, 10**6)):
+        there = [
+            sum(other.step <= step < other.step + other.output_tokens for other in load.requests)
+            for step in range(load.requests[-1].step)
+        ]
+        assert 0.5 < np.mean(there) / int(load.name.split()[0]) < 1.5, load.name
+
+
 def test_no_load_has_more_sequences_than_the_pool_has_room_for() -> None:
-    assert {int(load.name.split()[0]) for load in loads(Reach(64, 256, 400))} == {1, 2, 4, 8, 16}
+    names = [load.name for load in loads(Reach(64, 256, 400))]
+    assert {int(name.split()[0]) for name in names} == {1, 2, 4, 8, 16}
+    assert len(set(names)) == len(names) < 5 * 4  # cut to the same lengths, a load is there once
     assert loads(Reach(64, 64, 16)) == []
 
 
