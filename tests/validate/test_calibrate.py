@@ -339,7 +339,7 @@ def test_lengths_are_what_the_loads_names_say_in_the_mean() -> None:
 
 
 def test_one_comes_for_each_that_goes() -> None:
-    """If every request got a token a step, there would be as many at once as a load's name says, until the last came."""
+    """With a token a step for each, as many are there at once as the name says, until the last came."""
     for load in loads(Reach(64, 1024, 10**6)):
         there = [
             sum(other.step <= step < other.step + other.output_tokens for other in load.requests)
