@@ -59,10 +59,12 @@ Measured = dict[tuple[str, float], tuple[Experiment, list[Figures]]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", default="random:tiny")
-    parser.add_argument("--requests", type=int, default=500)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--machine-time", action="store_true")
+    parser.add_argument("--model", default="random:tiny", help="of the engine, on the CPU [random:tiny]")
+    parser.add_argument("--requests", type=int, default=500, help="of each trace [500]")
+    parser.add_argument("--rounds", type=int, default=2, help="how often each trace is served at each load [2]")
+    parser.add_argument(
+        "--machine-time", action="store_true", help="the clock goes by the pace of fixed work timed in between"
+    )
     said = parser.parse_args()
     calibration, measured = measure(said.model, clock(said.machine_time, said.model), said.requests, said.rounds)
     print(f"clock: {'the pace of a probe' if said.machine_time else 'the wall'}; {calibration.measured_on}")
@@ -77,7 +79,8 @@ def main() -> None:
                 values = (f"{side.values()[figure]:.4g}" for side in (engine, simulator))
                 table.add_row(name, f"{load:g}", figure, *values, f"{error:+.1%}{' !' if too_far else ''}")
     wide_console().print(table)
-    print(f"{missed} of {len(measured) * len(WANTED)} are not within what is wanted")
+    wanted = ", ".join(f"{figure} {within:.0%}" for figure, within in WANTED.items())
+    print(f"{missed} of {len(measured) * len(WANTED)} are not within what is wanted (!): {wanted}")
     sys.exit(missed > 0)
 
 

@@ -89,5 +89,6 @@ def find_profile(name: str) -> Profile:
     if name == REFERENCE:
         return reference_profile()
     if not Path(name).is_file():
-        raise UsageError(f"step time '{name}'; accepted: {ACCEPTED}: {REFERENCE}, or its file")
+        missing = " is no file here" if name.endswith(".json") else ""
+        raise UsageError(f"step time '{name}'{missing}; accepted: {ACCEPTED}: {REFERENCE}, or its file")
     return read_profile(Path(name))

@@ -72,6 +72,9 @@ def test_a_profile_of_a_csv_is_taken_by_run(pagesim: Any, rows: Path) -> None:
 def test_the_table(pagesim: Any, rows: Path) -> None:
     outcome = pagesim("calibrate", "--csv", rows)
     assert outcome.status == 0 and "per_context_s" in outcome.out and "held out" in outcome.out
+    assert "the rows of rows.csv, read" in outcome.out and "not known here" in outcome.out
+    said = " ".join(outcome.out.split())  # n decodes, in ms: 1 + n*(0.01 + 256*0.001 + 0.05)
+    assert "each: of 1, 1.316 ms; of 4, 2.264 ms; of 16, 6.056 ms; of one prompt of 256 tokens: 8.9 ms." in said
     assert outcome.out.endswith("profile: pagesim-profile.json\n") and Path("pagesim-profile.json").is_file()
 
 

@@ -20,6 +20,7 @@ from pagesim.validate.calibrate.calibration import calibrate
 from pagesim.validate.calibrate.fit import fit_step_time, residuals
 from pagesim.validate.calibrate.rows_csv import read_rows, write_rows
 from pagesim.validate.calibrate.shape import BatchTime, Chunk, Shape
+from pagesim.validate.calibrate.source import from_file
 
 TRUE = LinearStep(4e-4, 1.3e-5, 2e-8, 2.9e-5, 2.5e-7, 3e-4)
 CURVED = replace(TRUE, curve=(Knot(2, 3e-4), Knot(8, 3.5e-4), Knot(32, 8e-4), Knot(128, 9e-4), Knot(512, 6e-3)))
@@ -198,8 +199,10 @@ def test_total_is_the_modelled_time_over_the_measured(tmp_path: Path) -> None:
 def test_a_handful_of_rows_is_refused_in_a_line(count: int, tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(HEAD + "".join(f"1,{5 + k},,0.001\n" for k in range(count)))
-    with pytest.raises(UsageError, match=r"rows to fit on, which do not tell"):
-        calibrate(read_rows(path), "a test", "rows")
+    fitted = count - max(1, count // 4)
+    rows = f"{fitted} row{'' if fitted == 1 else 's'}"
+    with pytest.raises(UsageError, match=rf"rows\.csv: {rows} to fit on, which cannot tell"):
+        from_file(path)
 
 
 def test_the_largest_numbers_that_are_read_can_be_fitted(tmp_path: Path) -> None:
@@ -256,6 +259,10 @@ BAD = {
     "a negative count": (HEAD + "1,-5,,0.1\n", "line 2: contexts is '-5'; accepted: a whole number"),
     "too few contexts": (HEAD + "5,4,,0.1\n", "line 2: contexts is '4'; accepted: at least one for each of the 5"),
     "contexts of nobody": (HEAD + "0,4,3@0,0.1\n", "line 2: contexts is '4'"),
+    "a count left out": (
+        HEAD + ",,3@0,0.1\n",
+        "line 2: decodes is ''; accepted: a whole number, 0 or more (0 for none)",
+    ),
     "no chunk": (HEAD + "0,0,3,0.1\n", "line 2: prefills is '3'; accepted: TOKENS@BEHIND like 256@0"),
     "an empty chunk": (HEAD + "0,0,0@7,0.1\n", "line 2: prefills is '0@7'"),
     "nothing to do": (HEAD + "0,0,,0.1\n", "line 2: prefills is ''; accepted: a chunk"),
@@ -298,7 +305,7 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
 
 def test_rows_that_do_not_tell_the_work_apart_are_refused() -> None:
     decodes = [BatchTime(Shape(n, 10 * n), 1e-3 * n, str(n), n == 3) for n in range(1, 9)]
-    with pytest.raises(UsageError, match=r"^7 rows to fit on, which do not tell .*accepted: batches with and without"):
+    with pytest.raises(UsageError, match=r"^7 rows to fit on, which cannot tell .*accepted: batches with and without"):
         calibrate(decodes, "a test", "rows")
     with pytest.raises(UsageError, match="none held out"):
         calibrate([replace(row, held_out=False) for row in decodes], "a test", "rows")

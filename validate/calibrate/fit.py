@@ -39,7 +39,7 @@ def fit_step_time(times: Sequence[BatchTime], split: bool = True) -> LinearStep:
         knots, work = (), np.array([_columns(time.shape, split) for time in times], np.float64)
     if not len(times) or not _tells_all(work):
         raise UsageError(
-            f"{len(times)} rows to fit on, which do not tell steps, tokens, prefill pairs, decode contexts, sequences "
+            f"{_rows(times)} to fit on, which cannot tell steps, tokens, prefill pairs, decode contexts, sequences "
             "and steps with a prefill apart; accepted: batches with and without prefills, of several sizes and lengths"
         )
     size = np.linalg.norm(work, axis=0)
@@ -47,7 +47,7 @@ def fit_step_time(times: Sequence[BatchTime], split: bool = True) -> LinearStep:
     base_s, rises_s, prices_s = found[0], found[1 : 1 + len(knots)], found[1 + len(knots) :]
     if not base_s > 0:
         raise UsageError(
-            f"{len(times)} rows to fit on, which leave nothing for a step by itself, whatever it computes; accepted: "
+            f"{_rows(times)} to fit on, which leave nothing for a step by itself, whatever it computes; accepted: "
             "times of small batches too, and less noise, by a quieter machine or more repeats"
         )
     step_time = LinearStep(base_s, *prices_s)
@@ -84,6 +84,10 @@ def residuals(times: Sequence[BatchTime], step_time: LinearStep) -> Residuals:
         float(np.median(errors)),
         float(np.quantile(errors, 0.9)),
     )
+
+
+def _rows(times: Sequence[BatchTime]) -> str:
+    return "1 row" if len(times) == 1 else f"{len(times)} rows"
 
 
 def _knots(tokens: Sequence[int]) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ def measured_on_engine(engine: Engine) -> str:
 
 def measured_in_file(path: Path) -> str:
     """All that is known of rows in a file."""
-    return f"not known here: the rows of {path.name}, read {_now()}"
+    return f"the rows of {path.name}, read {_now()}; what they were measured on is not known here"
 
 
 def _now() -> str:

@@ -76,7 +76,7 @@ def _row(path: Path, line: int, fields: Mapping[str | None, str | None]) -> Batc
     def count(name: str) -> int:
         text = (fields[name] or "").strip()
         if not _is_count(text):
-            raise wrong(name, f"a whole number, 0 or more, of at most {MOST_DIGITS} digits")
+            raise wrong(name, f"a whole number, 0 or more (0 for none), of at most {MOST_DIGITS} digits")
         return int(text)
 
     if None in fields or None in fields.values():

@@ -74,4 +74,7 @@ def from_engine(
 def from_file(path: Path) -> Calibration:
     """Of rows in a CSV. Raises UsageError."""
     times = read_rows(path)
-    return calibrate(times, measured_in_file(path), f"{len(times)} rows of {path.name}")
+    try:
+        return calibrate(times, measured_in_file(path), f"{len(times)} rows of {path.name}")
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error

@@ -14,11 +14,13 @@ from pagesim.engine.config import EngineConfig
 from pagesim.sim.errors import UsageError
 
 if TYPE_CHECKING:
+    from pagesim.sim.serving.steptime import LinearStep
     from pagesim.validate.calibrate.calibration import Calibration
     from pagesim.validate.calibrate.shape import BatchTime
 
 PROFILE = Path("pagesim-profile.json")
 REPEATS = 5
+EXAMPLE_TOKENS = 256
 
 
 @may_take_engine
@@ -145,8 +147,11 @@ def _show(found: Calibration) -> None:
         if value is not None:
             console.print(f"  {name:15}{value:.4g}")
     if curve:
-        console.print(f"  {'curve':15}{', '.join(f'{tokens}: {seconds:.4g}' for tokens, seconds in curve)}")
-    table = Table("", "batches", "R^2", "time of all", "of one, median", "nine of ten", box=SIMPLE, pad_edge=False)
+        in_s = ", ".join(f"{tokens:,} tokens {seconds:.4g}" for tokens, seconds in curve)
+        console.print(f"  {'curve':15}{in_s}")
+    console.print(f"\n{_examples(found.step_time)}")
+    columns = ("", "batches", "R^2", "all off by", "one off by, median", "nine of ten within")
+    table = Table(*columns, box=SIMPLE, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
     for part, left in (
@@ -162,5 +167,20 @@ def _show(found: Calibration) -> None:
             part, f"{left.rows:,}", r2, f"{left.total:+.1%}", f"{left.median_error:.1%}", f"{left.p90_error:.1%}"
         )
     console.print(table)
+    console.print("Off by: modelled time over measured, less 1; all: of the batches together.")
     if found.noise is not None:
         console.print(found.noise.words)
+
+
+def _examples(step_time: LinearStep) -> str:
+    """What the coefficients come to: a few steps that a reader can judge."""
+    from pagesim.sim.serving.steptime import pairs
+
+    decodes = "; ".join(
+        f"of {count}, {1e3 * step_time.seconds(count, 0, count * EXAMPLE_TOKENS, count):.4g} ms" for count in (1, 4, 16)
+    )
+    prompt_s = step_time.seconds(EXAMPLE_TOKENS, pairs(0, EXAMPLE_TOKENS), 0, 1)
+    return (
+        f"By this a step takes, of decodes with {EXAMPLE_TOKENS} tokens of context each: {decodes}; "
+        f"of one prompt of {EXAMPLE_TOKENS} tokens: {1e3 * prompt_s:.4g} ms."
+    )
