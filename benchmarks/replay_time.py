@@ -9,7 +9,7 @@ From their mean times the step-time model is fitted; with it the simulator serve
 held out. The rates, half and twice that of the knee, follow from a first calibration. Wanted: throughput within 5%,
 TTFT and TPOT p50 within 10%. Exit status 1 if one is not.
 
---machine-time: the clock goes by the pace of a fixed piece of work that is timed in between (`machine_time`), for a
+--machine-time: the clock goes by the pace of fixed pieces of work that are timed in between (`machine_time`), for a
 machine whose own pace changes from second to second. What is said is then said of that clock.
 """
 
@@ -67,7 +67,7 @@ def main() -> None:
     )
     said = parser.parse_args()
     calibration, measured = measure(said.model, clock(said.machine_time, said.model), said.requests, said.rounds)
-    print(f"clock: {'the pace of a probe' if said.machine_time else 'the wall'}; {calibration.measured_on}")
+    print(f"clock: {'the pace of probes' if said.machine_time else 'the wall'}; {calibration.measured_on}")
     print(f"calibration, {calibration.fitted.rows} batches fitted, held out {calibration.held_out.total:+.1%} in all")
     table, missed = Table("trace", "load", "", "engine", "simulator", "off by"), 0
     for (name, load), (made, runs) in measured.items():
@@ -101,9 +101,9 @@ class InBetween:
 
     def begin(self) -> LinearStep:
         """Calibrate once, roughly. From now on a load is due every EVERY_S."""
-        self._bench.calibrate(REACH, 1)
+        rough = self._bench.calibrate(REACH, 1)
         self._next_s = 0.0
-        return self._bench.calibration.step_time
+        return rough.step_time
 
     def calibration(self) -> Calibration:
         """Fitted to the mean times of each batch: like what a run of many steps adds up. Each load is served once at

@@ -89,6 +89,7 @@ def find_profile(name: str) -> Profile:
     if name == REFERENCE:
         return reference_profile()
     if not Path(name).is_file():
-        missing = " is no file here" if name.endswith(".json") else ""
-        raise UsageError(f"step time '{name}'{missing}; accepted: {ACCEPTED}: {REFERENCE}, or its file")
+        raise UsageError(
+            f"step time '{name}' is no form and no file here; accepted: {ACCEPTED}: {REFERENCE}, or its file"
+        )
     return read_profile(Path(name))

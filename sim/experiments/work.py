@@ -8,7 +8,7 @@ coefficients.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from pagesim.sim.experiments.experiment import Run
 from pagesim.sim.serving.log import ServingLog
@@ -36,7 +36,7 @@ class Work:
     def seconds(self, step_time: LinearStep) -> float:
         """How long it takes where a context costs twice a pair, and every token the same."""
         assert self.contexts is None and self.prefills is None, self
-        assert step_time == LinearStep(*astuple(step_time)[:4]), step_time
+        assert step_time.per_context_s is None and step_time.prefill_s is None and step_time.curve is None, step_time
         return (
             self.steps * step_time.base_s
             + self.tokens * step_time.per_token_s

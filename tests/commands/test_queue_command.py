@@ -206,9 +206,18 @@ def test_which_cached_block_goes_first(pagesim: Any) -> None:
         (("--steps", "x"), "--steps is of serving"),
         (("--on-full", "queue", "--growth", "token"), "--growth is of a request that stays"),
         (("--on-full", "queue", "--decode-rate", "3"), "--decode-rate is of a request that stays"),
-        (("--on-full", "queue", "--step-time", "slow"), "step time 'slow'; accepted: constant:SECONDS"),
-        (("--on-full", "queue", "--step-time", "no.json"), "step time 'no.json' is no file here; accepted: constant"),
-        (("--on-full", "queue", "--step-time", ""), "step time ''; accepted: constant:SECONDS"),
+        (
+            ("--on-full", "queue", "--step-time", "slow"),
+            "step time 'slow' is no form and no file here; accepted: constant:SECONDS",
+        ),
+        (
+            ("--on-full", "queue", "--step-time", "no.json"),
+            "step time 'no.json' is no form and no file here; accepted: constant",
+        ),
+        (
+            ("--on-full", "queue", "--step-time", ""),
+            "step time '' is no form and no file here; accepted: constant:SECONDS",
+        ),
         (("--on-full", "queue", "--slo", "ttft<soon"), "--slo 'ttft<soon'"),
         (("--on-full", "queue", "--steps", "x"), "accepted: with --allocator NAME and --runs 1"),
         (("--on-full", "queue", "--policy", "lifo"), "--policy lifo; accepted: fcfs, priority"),

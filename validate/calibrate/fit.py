@@ -94,11 +94,9 @@ def _knots(tokens: Sequence[int]) -> tuple[int, ...]:
     """Those of KNOTS that have rows between themselves and the one before, and well behind them."""
     kept, before = [], 1
     for knot in KNOTS:
-        up_to, behind = (
-            sum(before <= each < knot for each in tokens),
-            sum(each >= BEHIND_KNOT * knot for each in tokens),
-        )
-        if up_to >= BESIDE_KNOT <= behind:
+        up_to = sum(before <= each < knot for each in tokens)
+        behind = sum(each >= BEHIND_KNOT * knot for each in tokens)
+        if min(up_to, behind) >= BESIDE_KNOT:
             kept.append(knot)
             before = knot
     return tuple(kept)
