@@ -11,8 +11,9 @@ from torch.nn.functional import embedding, rms_norm, silu
 
 from pagesim.engine.attention import Attention
 from pagesim.engine.batch import Batch
-from pagesim.engine.models.rotary import rotary_table, rotate
+from pagesim.engine.models.rotary import frequencies
 from pagesim.engine.models.weights import LayerWeights, Weights
+from pagesim.kernels.rotary import rotary_table, rotate
 
 Turns = tuple[torch.Tensor, ...]  # cosines and sines, [T, 1, D] each
 
@@ -23,7 +24,7 @@ class Decoder:
     def __init__(self, weights: Weights, max_model_len: int, attention: Attention) -> None:
         self._weights = weights
         self._config = weights.config
-        table = rotary_table(self._config.rotary, self._config.head_dim, max_model_len)
+        table = rotary_table(frequencies(self._config.rotary, self._config.head_dim), max_model_len)
         self._turns = table.to(weights.embedding)
         self.attention = attention
 

@@ -47,7 +47,7 @@ class Engine:
         self.config = config
         device = _device(config.device)
         self.backend = backend_named(config.backend, device, config.block_size)
-        self.model = load_model(config.model, config.dtype, device, config.seed).packed()
+        self.model = load_model(config.model, config.dtype, device, config.seed, pack=True)
         self.max_model_len = _max_model_len(config, self.model.config.max_position_embeddings)
         weights = self.model.weights
         self.account: MemoryAccount = plan_memory(config, weights, lambda: peak_bytes(config, weights, self.backend))
@@ -76,7 +76,7 @@ class Engine:
         return [
             f"model        {self.model.name}, {config.device}, {dtype}",
             f"tokenizer    {self.model.tokenizer.description}",
-            f"products     {'oneDNN, packed weights' if self.model.weights.is_packed else 'torch linear'}",
+            f"products     {'oneDNN, packed weights' if self.model.weights.head.is_packed else 'torch linear'}",
             f"attention    {self.backend.name}: {self.backend.description}, {graphs}",
             f"cache kind   {config.cache}, {tokens} slots, max_model_len {self.max_model_len}",
             *self.account.lines(),

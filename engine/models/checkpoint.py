@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from pagesim.engine.errors import ModelError
-
-if TYPE_CHECKING:
-    from pagesim.engine.models.weights import Weights
+from pagesim.engine.models.model_config import ModelConfig
+from pagesim.engine.models.weights import Weights, make_weights
 
 WANTED = ["*.json", "*.safetensors", "*.txt", "*.model"]  # weights and tokenizer, of a hub repository
 IGNORED_SUFFIX = "rotary_emb.inv_freq"  # old Llama checkpoints store the frequencies, which follow from the config
@@ -33,18 +34,13 @@ def find_model(model: str) -> Path:
 
 def _download(model: str) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import (
-        HfHubHTTPError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-    )
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, RepositoryNotFoundError
 
     try:
         return Path(snapshot_download(model, allow_patterns=WANTED))
     except RepositoryNotFoundError:
         raise ModelError(f"model {model}: the hub knows no such model, or only for those logged in") from None
-    except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ModelError(
             f"model {model}: not a directory here, and the hub could not be read ({reason}); accepted offline: a "
@@ -65,38 +61,44 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def load_weights(weights: Weights, directory: Path) -> None:
-    """Fill `weights` from the safetensors of `directory`, converting to their dtype.
+def load_weights(config: ModelConfig, directory: Path, like: torch.Tensor, *, pack: bool) -> Weights:
+    """Weights out of the safetensors of `directory`, converted to the dtype of `like`; `pack`: as in `make_weights`.
 
     Raises ModelError on a tensor that is missing, of another shape, or not of this architecture.
     """
-    wanted = weights.named_views()
-    tied = {"lm_head.weight"} if weights.config.tie_embeddings else set()
-    for path in _files(directory):
-        _load_file(path, wanted, tied)
-    if wanted:
-        raise ModelError(f"{directory}: {len(wanted)} tensors are missing, the first is {sorted(wanted)[0]}")
+    homes = _tensors(directory)
+
+    def fill(name: str, tensor: torch.Tensor) -> None:
+        if name not in homes:
+            raise ModelError(f"{directory}: tensor {name} is missing")
+        path, file = homes.pop(name)
+        found = file.get_tensor(name)
+        if found.shape != tensor.shape:
+            raise ModelError(f"{path}: tensor {name} has shape {list(found.shape)}; accepted: {list(tensor.shape)}")
+        tensor.copy_(found)
+
+    weights = make_weights(config, like, fill, pack=pack)
+    for name, (path, _) in homes.items():
+        if not (name.endswith(IGNORED_SUFFIX) or (config.tie_embeddings and name == "lm_head.weight")):
+            raise ModelError(f"{path}: tensor {name} is not part of this architecture")
+    return weights
 
 
-def _load_file(path: Path, wanted: dict[str, Any], ignored: set[str]) -> None:
-    """Fill what `path` holds of `wanted`, and take it out of there."""
+def _tensors(directory: Path) -> dict[str, tuple[Path, Any]]:
+    """The file of each tensor, by its name, and that file opened: nothing is read yet."""
     from safetensors import SafetensorError, safe_open
 
-    try:
-        with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118  it is no mapping
-                if name in ignored or name.endswith(IGNORED_SUFFIX):
-                    continue
-                view, tensor = wanted.pop(name, None), file.get_tensor(name)
-                if view is None:
-                    raise ModelError(f"{path}: tensor {name} is not part of this architecture, or there twice")
-                if view.shape != tensor.shape:
-                    raise ModelError(
-                        f"{path}: tensor {name} has shape {list(tensor.shape)}; accepted: {list(view.shape)}"
-                    )
-                view.copy_(tensor)
-    except (SafetensorError, OSError) as error:
-        raise ModelError(f"{path}: not readable as safetensors ({error})") from None
+    homes: dict[str, tuple[Path, Any]] = {}
+    for path in _files(directory):
+        try:
+            file: Any = safe_open(path, framework="pt")
+        except (SafetensorError, OSError) as error:
+            raise ModelError(f"{path}: not readable as safetensors ({error})") from None
+        for name in file.keys():  # noqa: SIM118  it is no mapping
+            if name in homes:
+                raise ModelError(f"{path}: tensor {name} is in {homes[name][0].name} too; accepted: each once")
+            homes[name] = path, file
+    return homes
 
 
 def _files(directory: Path) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from pagesim.engine.models.checkpoint import find_model, load_weights, read_json
 from pagesim.engine.models.model_config import DTYPES, ModelConfig, eos_token_ids, read_config
 from pagesim.engine.models.presets import PRESETS, RANDOM
 from pagesim.engine.models.tokenizer import Tokenizer, tokenizer_of
-from pagesim.engine.models.weights import Weights, fill_randomly
+from pagesim.engine.models.weights import Weights, make_weights, random_fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,34 +26,27 @@ class Model:
     tokenizer: Tokenizer
     eos_token_ids: frozenset[int]
 
-    def packed(self) -> Model:
-        """Ready to run, no more to be read; this one's weights are given up on the way (`Weights.packed`)."""
-        with torch.inference_mode():
-            return replace(self, weights=self.weights.packed())
 
-
-def load_model(name: str, dtype: str, device: torch.device, seed: int) -> Model:
+def load_model(name: str, dtype: str, device: torch.device, seed: int, *, pack: bool = False) -> Model:
     """Load `name`: a directory, a hub id, `random:` and a preset or a config.json, or a config.json alone.
 
-    `dtype`: "auto", as the config says, or one of DTYPES. `seed`: of random weights. Raises ModelError.
+    `dtype`: "auto", as the config says, or one of DTYPES. `seed`: of random weights. `pack`: on a CPU, matrices as
+    oneDNN reads them, to compute with and no more to be read. Raises ModelError.
     """
+    is_random = name.startswith(RANDOM) or name.endswith(".json")
+    directory = None if is_random else find_model(name)
+    given = _random_config(name.removeprefix(RANDOM)) if directory is None else read_json(directory / "config.json")
+    config = read_config(given, name)
+    ends: frozenset[int] = frozenset()
     with torch.inference_mode():
-        if name.startswith(RANDOM) or name.endswith(".json"):
-            return _random_model(name, dtype, device, seed)
-        directory = find_model(name)
-        config = read_config(read_json(directory / "config.json"), name)
-        weights = Weights.empty(config, _dtype(dtype, config), device)
-        load_weights(weights, directory)
-        generation = directory / "generation_config.json"
-        ends = config.eos_token_ids | eos_token_ids(read_json(generation) if generation.exists() else {})
-        return Model(name, config, weights, tokenizer_of(directory, config.vocab_size), ends)
-
-
-def _random_model(name: str, dtype: str, device: torch.device, seed: int) -> Model:
-    config = read_config(_random_config(name.removeprefix(RANDOM)), name)
-    weights = Weights.empty(config, _dtype(dtype, config), device)
-    fill_randomly(weights, seed)
-    return Model(name, config, weights, tokenizer_of(None, config.vocab_size), frozenset())
+        like = torch.empty(0, dtype=_dtype(dtype, config), device=device)
+        if directory is None:
+            weights = make_weights(config, like, random_fill(device, seed), pack=pack)
+        else:
+            weights = load_weights(config, directory, like, pack=pack)
+            generation = directory / "generation_config.json"
+            ends = config.eos_token_ids | eos_token_ids(read_json(generation) if generation.exists() else {})
+    return Model(name, config, weights, tokenizer_of(directory, config.vocab_size), ends)
 
 
 def _random_config(name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rotary position embedding: the frequencies, with linear and llama3 scaling, and the rotation of queries and keys."""
+"""Rotary position embedding: the frequencies that a config asks for, with linear and llama3 scaling."""
 
 from __future__ import annotations
 
@@ -61,15 +61,3 @@ def frequencies(rotary: RotaryConfig, head_dim: int) -> torch.Tensor:
     low, high = rotary.low_freq_factor, rotary.high_freq_factor
     keep = ((turns - low) / (high - low)).clamp(0, 1)
     return plain * keep + plain / rotary.factor * (1 - keep)
-
-
-def rotary_table(rotary: RotaryConfig, head_dim: int, num_positions: int) -> torch.Tensor:
-    """[2, num_positions, 1, head_dim] fp32: cosines, and sines with the sign that `rotate` needs, of each position."""
-    angles = torch.arange(num_positions).float()[:, None] * frequencies(rotary, head_dim)
-    cosines, sines = angles.cos(), angles.sin()
-    return torch.stack((torch.cat((cosines, cosines), -1), torch.cat((-sines, sines), -1)))[:, :, None]
-
-
-def rotate(heads: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
-    """Rotate `heads`, [T, heads, head_dim], by [T, 1, head_dim] each; dimension i goes with i + head_dim / 2."""
-    return torch.addcmul(heads * cosines, heads.roll(heads.shape[-1] // 2, -1), sines)

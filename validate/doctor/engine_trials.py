@@ -120,12 +120,17 @@ def _write_weights(folder: Path) -> None:
 
     from pagesim.engine.models.model_config import read_config
     from pagesim.engine.models.presets import PRESETS
-    from pagesim.engine.models.weights import Weights, fill_randomly
+    from pagesim.engine.models.weights import make_weights, random_fill
 
-    weights = Weights.empty(read_config(PRESETS["tiny"], "tiny"), torch.float32, torch.device("cpu"))
-    fill_randomly(weights, seed=0)  # as random:tiny is
-    views = weights.named_views()
-    save_file({name: view.clone().contiguous() for name, view in views.items()}, folder / "model.safetensors")
+    tensors: dict[str, torch.Tensor] = {}
+    fill = random_fill(torch.device("cpu"), seed=0)  # as random:tiny is
+
+    def keep(name: str, tensor: torch.Tensor) -> None:
+        fill(name, tensor)
+        tensors[name] = tensor.clone()
+
+    make_weights(read_config(PRESETS["tiny"], "tiny"), torch.empty(0), keep, pack=False)
+    save_file(tensors, folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(PRESETS["tiny"]))
 
 
