@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.sequence import Sequence
-
-Slots = npt.NDArray[np.int64]
 
 
 class CacheManager(Protocol):
@@ -57,9 +52,6 @@ class CacheManager(Protocol):
 
     def take_copies(self) -> tuple[tuple[int, int], ...]:
         """Blocks (source, target) to copy before this step writes: those that had to become private. Asked once."""
-
-    def slots(self, sequence: Sequence, start: int, stop: int) -> Slots:
-        """The physical slots, [stop - start] int64, of token positions [start, stop)."""
 
     def check(self) -> None:
         """Raise AssertionError, with the state, if a slot is owned twice, leaked, or counted wrongly. O(pool)."""

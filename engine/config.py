@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from pagesim.engine.errors import ConfigError
 
-CacheKind = Literal["paged", "reservation", "exact-fit"]
-Fit = Literal["first", "best", "next", "worst"]
 Policy = Literal["fcfs", "priority"]
 Backend = Literal["reference", "triton"]
+CACHES = ("paged", "reservation", "exact-fit", *(f"exact-fit:{fit}" for fit in ("first", "best", "next", "worst")))
 
 AT_LEAST_ONE = (
     "block_size", "num_blocks", "kv_bytes", "memory", "token_budget", "max_num_seqs", "max_model_len",
@@ -22,7 +21,7 @@ AT_LEAST_ONE = (
 class EngineConfig:
     """Everything a run of the engine depends on, apart from its requests.
 
-    `cache`: "paged", "reservation", "exact-fit" or "exact-fit:first|best|next|worst". The pool is given at most one
+    `cache`: one of CACHES; "exact-fit" alone is first fit. The pool is given at most one
     way: `num_blocks` (of `block_size` tokens; paged counts its null block in), `kv_bytes`, or `memory` (bytes for
     weights, activations and cache together); otherwise it is what `utilization` of the device leaves.
     `max_model_len`: prompt and output together; None: the model's own.
@@ -56,13 +55,13 @@ class EngineConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _parse_cache(self.cache)
         for name in AT_LEAST_ONE:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; accepted: at least 1")
-        _check_choice("policy", self.policy, get_args(Policy))
-        _check_choice("backend", self.backend, get_args(Backend))
+        for name, choices in (("cache", CACHES), ("policy", get_args(Policy)), ("backend", get_args(Backend))):
+            if getattr(self, name) not in choices:
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; accepted: {', '.join(choices)}")
         if not 0 < self.utilization <= 1:
             raise ConfigError(f"utilization is {self.utilization}; accepted: above 0, at most 1")
         if not 0 <= self.watermark < 1:
@@ -80,32 +79,11 @@ class EngineConfig:
             )
 
     @property
-    def cache_kind(self) -> CacheKind:
+    def cache_kind(self) -> str:
         """The cache manager's name, without the fit."""
-        return _parse_cache(self.cache)[0]
+        return self.cache.partition(":")[0]
 
     @property
-    def fit(self) -> Fit:
+    def fit(self) -> str:
         """How exact-fit chooses among the free runs; not used by the others."""
-        return _parse_cache(self.cache)[1]
-
-    def echo(self) -> dict[str, object]:
-        """Every option with its value, for a log or a report."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-
-def _parse_cache(cache: str) -> tuple[CacheKind, Fit]:
-    if cache == "paged":
-        return "paged", "first"
-    if cache == "reservation":
-        return "reservation", "first"
-    kind, _, fit = cache.partition(":")
-    for known in get_args(Fit):
-        if kind == "exact-fit" and fit in (known, ""):
-            return "exact-fit", known
-    raise ConfigError(f"cache is {cache!r}; accepted: paged, reservation, exact-fit[:{'|'.join(get_args(Fit))}]")
-
-
-def _check_choice(name: str, value: str, accepted: tuple[str, ...]) -> None:
-    if value not in accepted:
-        raise ConfigError(f"{name} is {value!r}; accepted: {', '.join(accepted)}")
+        return self.cache.partition(":")[2] or "first"

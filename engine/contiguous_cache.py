@@ -9,10 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-import numpy as np
-
-from pagesim.engine.cache_manager import Slots
-from pagesim.engine.config import Fit
 from pagesim.engine.errors import MemoryBudgetError
 from pagesim.engine.sequence import Sequence
 
@@ -28,7 +24,7 @@ class ContiguousCache:
     is_paged = False
     num_rows = 1
 
-    def __init__(self, num_slots: int, *, fit: Fit = "first", reservation: int | None = None) -> None:
+    def __init__(self, num_slots: int, *, fit: str = "first", reservation: int | None = None) -> None:
         if num_slots < 1:
             raise MemoryBudgetError(f"a pool of {num_slots} tokens is empty; accepted: at least 1")
         if reservation is not None and num_slots < reservation:
@@ -106,11 +102,6 @@ class ContiguousCache:
     def take_copies(self) -> tuple[tuple[int, int], ...]:
         """None: nothing is shared."""
         return ()
-
-    def slots(self, sequence: Sequence, start: int, stop: int) -> Slots:
-        """The slots, [stop - start] int64, of positions [start, stop)."""
-        assert sequence.first_slot is not None
-        return np.arange(start, stop, dtype=np.int64) + sequence.first_slot
 
     def check(self) -> None:
         """Raise AssertionError, with the state, if runs overlap, leave a hole, or are free side by side. O(runs)."""

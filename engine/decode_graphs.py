@@ -8,19 +8,14 @@ have one; the others run without graphs, and so does a step with a prefill chunk
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 
 from pagesim.engine.batch import Batch
 from pagesim.engine.decoder import Decoder
 from pagesim.engine.kv_cache import KvCache
+from pagesim.kernels.cuda_capture import Capture, CudaCapture, Forward
 from pagesim.kernels.sequences import Sequences
 from pagesim.kernels.slots import Slots
-
-Forward = Callable[[], torch.Tensor]
-Capture = Callable[[Forward], Forward]
-WARM_UP_RUNS = 2  # compile the kernels and let libraries set themselves up, outside the capture
 
 
 def batch_sizes(largest: int) -> list[int]:
@@ -38,7 +33,7 @@ class DecodeGraphs:
         self._decoder = decoder
         self._layout = cache.layout
         self._max_model_len = max_model_len
-        self._capture = capture or _Capture(device)
+        self._capture = capture or CudaCapture(device)
         self._replays: dict[int, Forward] = {}
         self._sizes = batch_sizes(largest)
         width = -(-max_model_len // cache.layout.block_size)
@@ -85,28 +80,3 @@ class DecodeGraphs:
             samplers=(),
         )
         return lambda: self._decoder.logits(batch)
-
-
-class _Capture:
-    """Captures on a card; all graphs share one pool of memory, since they never run at the same time."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._pool = torch.cuda.graph_pool_handle()
-
-    def __call__(self, forward: Forward) -> Forward:
-        stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP_RUNS):
-                forward()
-        torch.cuda.current_stream(self._device).wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
-            logits = forward()
-
-        def replay() -> torch.Tensor:
-            graph.replay()
-            return logits
-
-        return replay

@@ -32,7 +32,7 @@ class Engine:
     """Serves requests by `config`. `audit`: every cache slot holds NaN until it is written, and no logit may be NaN.
 
     `on_step` is shown every finished step, who finished in it, and when it was scheduled, in seconds since the engine
-    was made: what `StepLog.write` takes. Raises EngineError on a model, an option or a memory budget that cannot be
+    was made: what `step_log` writes. Raises EngineError on a model, an option or a memory budget that cannot be
     served.
     """
 

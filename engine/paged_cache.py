@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
-
 from pagesim.engine.block_pool import BlockPool
-from pagesim.engine.cache_manager import Slots
 from pagesim.engine.prefix_hash import extend_hashes
 from pagesim.engine.sequence import Sequence
 
@@ -113,13 +110,6 @@ class PagedCache:
         for source, _ in pairs:
             self.pool.release([source])
         return pairs
-
-    def slots(self, sequence: Sequence, start: int, stop: int) -> Slots:
-        """The slots, [stop - start] int64, of positions [start, stop)."""
-        size, first = self.block_size, start // self.block_size
-        blocks = np.array(sequence.block_table[first : self._blocks(stop)], dtype=np.int64)
-        slots = (blocks[:, None] * size + np.arange(size)).ravel()
-        return slots[start - first * size : stop - first * size]
 
     def check(self) -> None:
         """Raise AssertionError, with the state, if a block is leaked, or held by others than its reference count."""

@@ -13,10 +13,11 @@ from pagesim.engine.decode_graphs import DecodeGraphs
 from pagesim.engine.decoder import Decoder
 from pagesim.engine.kv_cache import KvCache
 from pagesim.engine.models.weights import Weights
-from pagesim.engine.sampling import Draw, SamplingParams, sample, uniform
+from pagesim.engine.sampling import uniform
 from pagesim.engine.sequence import Sequence
 from pagesim.engine.step import Step
 from pagesim.kernels.backends import Backend
+from pagesim.kernels.sampling import Draw, sample
 
 
 class Runner:
@@ -60,9 +61,9 @@ def _draws(samplers: Many[Sequence]) -> list[Draw]:
     """For those that are not greedy, the number that decides at their next position."""
     draws = []
     for row, sequence in enumerate(samplers):
-        sampling = sequence.sampling
-        assert isinstance(sampling, SamplingParams)
-        if sampling.temperature:
-            assert sampling.seed is not None, "the engine gives every sequence one"
-            draws.append(Draw(row, sampling, uniform(sampling.seed, len(sequence.tokens))))
+        rules = sequence.sampling
+        if rules.temperature:
+            assert rules.seed is not None, "the engine gives every sequence one"
+            number = uniform(rules.seed, len(sequence.tokens))
+            draws.append(Draw(row, rules.temperature, rules.top_k, rules.top_p, number))
     return draws

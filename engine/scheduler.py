@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from operator import attrgetter
+
+from sortedcontainers import SortedKeyList
 
 from pagesim.engine.cache_manager import CacheManager
 from pagesim.engine.config import EngineConfig
@@ -17,7 +20,6 @@ from pagesim.engine.rejection import check_request
 from pagesim.engine.sequence import FinishReason, Sequence, Status
 from pagesim.engine.step import Chunk, Step
 from pagesim.engine.totals import Totals
-from pagesim.engine.waiting import Waiting
 
 
 class Scheduler:
@@ -35,7 +37,8 @@ class Scheduler:
         self.config = config
         self.cache = cache
         self.max_model_len = max_model_len
-        self.waiting = Waiting()
+        # in order of arrival, the preempted too: who runs came before all who never did, and the last goes first
+        self.waiting: SortedKeyList[Sequence, tuple[int, int]] = SortedKeyList(key=attrgetter("rank"))
         self.running: list[Sequence] = []
         self.sequences: dict[str, Sequence] = {}  # all that are not finished, forks to come included
         self.totals = Totals()
@@ -165,7 +168,7 @@ class Scheduler:
             return budget
         num_seats = self.config.max_num_seqs - sum(1 + len(sequence.forks) for sequence in self.running)
         while budget and self.waiting:
-            sequence = self.waiting.head
+            sequence = self.waiting[0]
             num_seats -= 1 + len(sequence.forks)
             if num_seats < 0:
                 break
@@ -179,7 +182,7 @@ class Scheduler:
             room = known if self.config.reserve_full_isl else stop
             if not self.cache.admit(sequence, hit, stop, room, self._keep_free if self.running else 0):
                 break
-            self.running.append(self.waiting.pop())
+            self.running.append(self.waiting.pop(0))
             sequence.status = Status.RUNNING
             sequence.num_computed = start
             chunks[sequence.id] = Chunk(sequence, start, num_tokens, stop == known)
@@ -191,7 +194,7 @@ class Scheduler:
 
     def _preempt(self) -> Sequence:
         """Take out who ranks last, under fcfs the last of the list. It keeps its tokens and computes them again."""
-        victim = max(self.running, key=lambda sequence: sequence.rank)
+        victim = max(self.running, key=attrgetter("rank"))
         self.running.remove(victim)
         self.cache.free(victim)
         victim.status = Status.WAITING

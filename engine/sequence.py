@@ -1,15 +1,15 @@
 """A sequence: one prompt and the answer growing behind it, and the place in the cache that it holds meanwhile.
 
-Left out: what its tokens say, and how they were sampled.
+Left out: what its tokens say.
 """
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
-from typing import Protocol
 
 from pagesim.engine.errors import RequestError
+from pagesim.engine.sampling import SamplingParams
 
 
 class Status(Enum):
@@ -29,14 +29,6 @@ class FinishReason(Enum):
     ABORT = "abort"
 
 
-class Sampling(Protocol):
-    """What the scheduler must know of a request's sampling parameters."""
-
-    @property
-    def max_tokens(self) -> int:
-        """The most tokens that are sampled, at least 1."""
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class Sequence:
     """One prompt with one answer.
@@ -50,12 +42,12 @@ class Sequence:
     its run starts), `block_hashes` and `num_entered` (prefix cache: hashes of the full blocks that its tokens make, and
     how many blocks of the table are entered under theirs).
 
-    Raises RequestError on an empty prompt or a `max_tokens` below 1.
+    Raises RequestError on an empty prompt.
     """
 
     id: str
     tokens: list[int]
-    sampling: Sampling
+    sampling: SamplingParams
     _: KW_ONLY
     salt: str | None = None
     adapter: str | None = None
@@ -77,8 +69,6 @@ class Sequence:
     def __post_init__(self) -> None:
         if not self.tokens:
             raise RequestError(f"request {self.id!r} has an empty prompt; accepted: at least 1 token")
-        if self.sampling.max_tokens < 1:
-            raise RequestError(f"max_tokens of request {self.id!r} is {self.sampling.max_tokens}; accepted: at least 1")
         self.tokens = list(self.tokens)
         self.num_prompt = len(self.tokens)
         self.max_length = self.num_prompt + self.sampling.max_tokens

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 from pagesim.engine.errors import ConfigError
 from pagesim.engine.sequence import Sequence
@@ -36,39 +36,24 @@ def step_row(step: Step, finished: Iterable[Sequence], t_s: float) -> Row:
     }
 
 
-class StepLog:
-    """Writes steps as they come, beside `path`, and puts the whole file there when it is closed without an error.
+@contextmanager
+def step_log(path: Path) -> Iterator[Callable[[Step, Iterable[Sequence], float], None]]:
+    """Gives a function that writes a step, as `Engine` calls it. The file is put at `path` at the end, whole.
 
-    Until then, and after an error or a kill, what was written stands in `path` + ".partial". Use it as a context
-    manager. Raises ConfigError if the file cannot be made.
+    Until then, and after an error or a kill, what was written stands in `path` + ".partial". Raises ConfigError if
+    the file cannot be made.
     """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        file = partial.open("w", encoding="utf-8", buffering=1)  # each line is out when it is written
+    except OSError as error:
+        raise ConfigError(f"step log {path}: {error.strerror}; accepted: a file in a writable folder") from None
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.partial = path.with_name(path.name + ".partial")
-        try:
-            self._file = self.partial.open("w", encoding="utf-8", buffering=1)  # each line is out when it is written
-        except OSError as error:
-            raise ConfigError(f"step log {path}: {error.strerror}; accepted: a file in a writable folder") from None
+    def write(step: Step, finished: Iterable[Sequence], t_s: float) -> None:
+        file.write(json.dumps(step_row(step, finished, t_s), ensure_ascii=False) + "\n")
 
-    def write(self, step: Step, finished: Iterable[Sequence], t_s: float) -> None:
-        """One step, once it is finished."""
-        self._file.write(json.dumps(step_row(step, finished, t_s), ensure_ascii=False) + "\n")
-
-    def close(self) -> None:
-        """Put the file in its place."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        self.partial.replace(self.path)
-
-    def __enter__(self) -> StepLog:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self._file.close()
+    with file:
+        yield write
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)

@@ -36,9 +36,8 @@ class SlotMemory:
 
     def write(self, sequence: Sequence, start: int, stop: int) -> None:
         states = states_of(sequence)
-        for position, slot in enumerate(self.cache.slots(sequence, start, stop).tolist(), start):
-            assert slot == self.slot(sequence, position)
-            self.written[slot] = states[position]
+        for position in range(start, stop):
+            self.written[self.slot(sequence, position)] = states[position]
 
     def slot(self, sequence: Sequence, position: int) -> int:
         """Where a token lies, by what the cache wrote into the sequence."""
@@ -48,7 +47,7 @@ class SlotMemory:
         return sequence.block_table[position // size] * size + position % size
 
     def read(self, sequence: Sequence, stop: int) -> None:
-        slots = self.cache.slots(sequence, 0, stop).tolist()
+        slots = [self.slot(sequence, position) for position in range(stop)]
         assert [self.written.get(slot) for slot in slots] == states_of(sequence)[:stop], sequence
 
 

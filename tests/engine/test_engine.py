@@ -11,6 +11,7 @@ from typing import Any
 from pagesim.engine import Engine, EngineConfig, SamplingParams
 from pagesim.engine.errors import ConfigError, EngineError, MemoryBudgetError, RequestError
 from pagesim.engine.outputs import RequestOutput
+from pagesim.validate.slots import owned_slots
 
 GREEDY = SamplingParams(temperature=0, max_tokens=20)
 DRAWN = SamplingParams(temperature=1.0, max_tokens=20, seed=5)
@@ -174,7 +175,7 @@ def poison(engine: Engine) -> None:
     layout = engine.tensors.layout
     unowned = torch.ones(layout.num_blocks * layout.block_size, dtype=torch.bool)
     for sequence in engine.scheduler.running:
-        unowned[torch.from_numpy(engine.cache.slots(sequence, 0, sequence.num_computed))] = False
+        unowned[torch.from_numpy(owned_slots(engine.cache, sequence)[: sequence.num_computed])] = False
     rows, offsets = (unowned.view(layout.num_blocks, -1)).nonzero(as_tuple=True)
     for layer in engine.tensors.layers:
         layer[rows, :, offsets] = float("nan")

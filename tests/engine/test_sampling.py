@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pagesim.engine.errors import RequestError
-from pagesim.engine.sampling import Draw, SamplingParams, sample, sample_seed, uniform
+from pagesim.engine.sampling import SamplingParams, sample_seed, uniform
+from pagesim.kernels.sampling import Draw, sample
 
 RULES = st.builds(
     SamplingParams,
@@ -29,7 +30,7 @@ def logits_of(rows: int, vocab: int, seed: int) -> torch.Tensor:
 
 def slow_sample(logits: torch.Tensor, draw: Draw) -> set[int]:
     """What one row may give, one token at a time in Python: both neighbours where rounding could decide."""
-    rules = draw.sampling
+    rules = draw
     values = logits.double().tolist()
     order = sorted(range(len(values)), key=lambda token: (-values[token], token))
     if rules.temperature == 0:
@@ -63,18 +64,18 @@ def slow_sample(logits: torch.Tensor, draw: Draw) -> set[int]:
 @settings(max_examples=150, deadline=None)
 def test_a_batch_gives_what_each_row_gives_by_hand(rules, vocab, numbers, seed) -> None:
     logits = logits_of(len(rules), vocab, seed)
-    draws = [Draw(row, rule, numbers[row]) for row, rule in enumerate(rules)]
-    tokens = sample(logits, [draw for draw in draws if draw.sampling.temperature > 0])
+    draws = [Draw(row, each.temperature, each.top_k, each.top_p, numbers[row]) for row, each in enumerate(rules)]
+    tokens = sample(logits, [draw for draw in draws if draw.temperature > 0])
     for token, draw in zip(tokens, draws, strict=True):
         assert token in slow_sample(logits[draw.row], draw)
-        alone = [replace(draw, row=0)] if draw.sampling.temperature > 0 else []
+        alone = [replace(draw, row=0)] if draw.temperature > 0 else []
         assert sample(logits[draw.row : draw.row + 1], alone) == [token], "alone as in the batch"
 
 
 def test_frequencies_are_the_probabilities() -> None:
     """20,000 draws, by seeds that follow one another: chi-square with 9 degrees of freedom, its 1 in 10^6 point."""
     logits, count = logits_of(1, 10, 4) / 3, 20_000
-    draws = [Draw(seed, SamplingParams(), uniform(sample_seed(seed, 0), 7)) for seed in range(count)]
+    draws = [Draw(seed, 1.0, None, 1.0, uniform(sample_seed(seed, 0), 7)) for seed in range(count)]
     found = Counter(sample(logits.expand(count, -1), draws))
     expected = (logits[0].double().softmax(-1) * count).tolist()
     assert sum((found[token] - each) ** 2 / each for token, each in enumerate(expected)) < 45.1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from without_model import AuditedScheduler, Lengths, check_step, drive, sample, scheduler, sequence
+from without_model import AuditedScheduler, check_step, drive, sample, scheduler, sequence
 
 from pagesim.engine.errors import ConfigError, RequestError
+from pagesim.engine.sampling import SamplingParams
 from pagesim.engine.sequence import FinishReason, Sequence, Status
 from pagesim.engine.step import Step
 
@@ -113,10 +114,10 @@ def test_the_preempted_keep_their_tokens_and_come_back_in_front() -> None:
     turn(engine)
     add(engine, c)
     turn(engine)  # a takes its third block; all are held
-    assert engine.cache.blocks_used == 5 and engine.waiting.head is c
+    assert engine.cache.blocks_used == 5 and engine.waiting[0] is c
     step, _ = turn(engine)  # b needs a third
     assert [each.id for each in step.preempted] == ["b"] and not step.admitted
-    assert engine.waiting.head is b and (b.num_computed, len(b.outputs), b.num_preemptions) == (0, 2, 1)
+    assert engine.waiting[0] is b and (b.num_computed, len(b.outputs), b.num_preemptions) == (0, 2, 1)
     assert list(engine.waiting) == [b, c]
     list(drive(engine, {}))
     assert len(b.outputs) == 4 and engine.totals.recomputed_tokens == 8
@@ -234,7 +235,7 @@ def test_an_id_names_one_request() -> None:
 @pytest.mark.parametrize(("prompt", "max_tokens"), [([], 1), ([1], 0), ([1], -3)])
 def test_a_request_has_a_prompt_and_an_answer(prompt: list[int], max_tokens: int) -> None:
     with pytest.raises(RequestError, match="accepted: at least 1"):
-        Sequence("a", prompt, Lengths(max_tokens))
+        Sequence("a", prompt, SamplingParams(max_tokens=max_tokens))
 
 
 def test_abort_gives_everything_back_whoever_it_hits() -> None:

@@ -7,9 +7,10 @@ from random import Random
 
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from without_model import AuditedScheduler, Lengths, check_step, scheduler
+from without_model import AuditedScheduler, check_step, scheduler
 
 from pagesim.engine.errors import RequestError
+from pagesim.engine.sampling import SamplingParams
 from pagesim.engine.sequence import FinishReason, Sequence
 
 MAX_MODEL_LEN = 24
@@ -30,11 +31,16 @@ class Wish:
 
     def sequence(self, name: str, forks: bool) -> Sequence:
         others = tuple(
-            Sequence(f"{name}.{i}", self.prompt, Lengths(self.max_tokens), salt=self.salt)
+            Sequence(f"{name}.{i}", self.prompt, SamplingParams(max_tokens=self.max_tokens), salt=self.salt)
             for i in range(self.num_forks if forks else 0)
         )
         return Sequence(
-            name, self.prompt, Lengths(self.max_tokens), salt=self.salt, priority=self.priority, forks=others
+            name,
+            self.prompt,
+            SamplingParams(max_tokens=self.max_tokens),
+            salt=self.salt,
+            priority=self.priority,
+            forks=others,
         )
 
 

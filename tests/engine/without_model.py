@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import count
 
 from audit import SlotMemory
 
 from pagesim.engine.cache_manager import CacheManager, make_cache
 from pagesim.engine.config import EngineConfig
+from pagesim.engine.sampling import SamplingParams
 from pagesim.engine.scheduler import Scheduler
 from pagesim.engine.sequence import Sequence
 from pagesim.engine.step import Step
@@ -18,20 +18,13 @@ from pagesim.engine.step_log import Row, step_row
 fresh_tokens = count(2**40)
 
 
-@dataclass(frozen=True)
-class Lengths:
-    """Sampling parameters as far as the scheduler reads them."""
-
-    max_tokens: int
-
-
 def new_prompt(num_tokens: int) -> list[int]:
     return [next(fresh_tokens) for _ in range(num_tokens)]
 
 
 def sequence(id: str, prompt: int | list[int], max_tokens: int, **more: object) -> Sequence:
     tokens = new_prompt(prompt) if isinstance(prompt, int) else prompt
-    return Sequence(id, tokens, Lengths(max_tokens), **more)  # type: ignore[arg-type]
+    return Sequence(id, tokens, SamplingParams(max_tokens=max_tokens), **more)  # type: ignore[arg-type]
 
 
 class AuditedScheduler(Scheduler):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from pagesim.engine.cache_manager import CacheManager, make_cache
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.errors import MemoryBudgetError
+from pagesim.engine.sampling import SamplingParams
 from pagesim.engine.sequence import Sequence
 from pagesim.validate.capacity.seen import Held
+from pagesim.validate.slots import owned_slots
 
 KINDS = ("paged", "reservation", "exact-fit")
-
-
-@dataclass(frozen=True, slots=True)
-class _OneToken:
-    max_tokens: int = 1
 
 
 def hold(config: EngineConfig, num_blocks: int, max_model_len: int, kind: str, tokens: int) -> Held:
@@ -45,7 +42,7 @@ def _fill(cache: CacheManager, tokens: int) -> list[Sequence]:
     """Sequences that are let in one after the other, until one is not."""
     sequences: list[Sequence] = []
     for number in range(cache.num_rows * cache.row_tokens + 1):
-        sequence = Sequence(str(number), [0] * tokens, _OneToken())
+        sequence = Sequence(str(number), [0] * tokens, SamplingParams(max_tokens=1))
         if not cache.admit(sequence, [], tokens, tokens, 0):
             break
         sequence.num_computed = tokens
@@ -58,7 +55,7 @@ def _audit(cache: CacheManager, sequences: list[Sequence], tokens: int) -> list[
     owners = np.zeros(cache.num_rows * cache.row_tokens, dtype=np.int64)
     found = []
     for sequence in sequences:
-        slots = cache.slots(sequence, 0, tokens)
+        slots = owned_slots(cache, sequence)[:tokens]
         inside = slots[(slots >= 0) & (slots < len(owners))]
         np.add.at(owners, inside, 1)
         if len(inside) != tokens:

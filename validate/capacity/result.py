@@ -92,7 +92,7 @@ class CapacityResult:
         return {
             "schema": SCHEMA,
             "agrees": self.agrees,
-            "engine": self.config.echo(),
+            "engine": asdict(self.config),
             "probe": {**asdict(self.probed), "room_bytes": self._room, "grain": asdict(self._grain)},
             "start": {"refused": self.started} if isinstance(self.started, str) else asdict(self.started),
             "rows": [row.as_json() for row in self.rows],

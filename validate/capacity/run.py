@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pagesim.engine.config import EngineConfig
@@ -71,7 +72,7 @@ def check_memory(config: EngineConfig, predicted: Predicted) -> None:
 
 
 def _ask(work: str, config: EngineConfig, more: dict[str, Any], on_count: OnCount) -> Any:
-    question = {"work": work, "config": config.echo(), **more}
+    question = {"work": work, "config": asdict(config), **more}
     answer = in_child(WORK, question, timeout_s=TIMEOUT_S, environment=CHILD, advance=on_count)
     if answer.problem is None:
         return answer.value

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pagesim.engine.contiguous_cache import ContiguousCache
-from pagesim.engine.sequence import Sequence
 from pagesim.engine.step import Step
+from pagesim.validate.slots import owned_slots
 
 if TYPE_CHECKING:
     from pagesim.engine.engine import Engine
@@ -73,10 +72,10 @@ class PoolReader:
         admitted = {sequence.id for sequence, _ in step.admitted}
         for sequence, start, num_tokens, _ in step.chunks:
             if is_paged:  # a block is given out when its first slot is to be written
-                firsts = range(-(-start // size) * size, start + num_tokens, size)
-                slots += [self._cache.slots(sequence, first, first + size) for first in firsts]
+                mine, first = owned_slots(self._cache, sequence), -(-start // size) * size
+                slots.append(mine[first : -(-(start + num_tokens) // size) * size])
             elif sequence.id in admitted:
-                slots.append(self._owned(sequence))
+                slots.append(owned_slots(self._cache, sequence))
         if slots:
             rows, places = np.divmod(np.concatenate(slots), size)
             for layer in self._layers:
@@ -87,7 +86,7 @@ class PoolReader:
         owned, holds, fills = (np.zeros(self._num_slots, np.bool_) for _ in range(3))
         stops = {chunk.sequence.id: chunk.stop for chunk in step.chunks}
         for sequence in self._scheduler.running:
-            mine = self._owned(sequence)
+            mine = owned_slots(self._cache, sequence)
             owned[mine] = True
             holds[mine[: stops.get(sequence.id, sequence.num_computed)]] = True
             fills[mine[: sequence.max_slots]] = True
@@ -106,9 +105,3 @@ class PoolReader:
             full &= ~nan.any(1).cpu().numpy()
             empty &= nan.all(1).cpu().numpy()
         return full, empty
-
-    def _owned(self, sequence: Sequence) -> npt.NDArray[np.int64]:
-        """Its slots, in the order of its tokens."""
-        if isinstance(self._cache, ContiguousCache):
-            return self._cache.slots(sequence, 0, self._cache.reservation or sequence.max_slots)
-        return self._cache.slots(sequence, 0, len(sequence.block_table) * self._cache.row_tokens)

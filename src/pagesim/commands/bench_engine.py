@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,7 +72,7 @@ def engine(
             vocab = made.model.config.vocab_size
             load = batch_load(*size, vocab, config.seed) if rows is None else _trace_load(rows, vocab, config.seed)
             report = _measure(made, load, size[0] if rows is None else len(rows), warmup)
-    report = {"engine": config.echo(), "load": _load(trace, rows, size)} | report
+    report = {"engine": asdict(config), "load": _load(trace, rows, size)} | report
     if as_json:
         from pagesim.sim.jsontext import dumps
 

@@ -19,7 +19,7 @@ def engine_with_steps(config: EngineConfig, steps: str | None) -> Iterator[Engin
     Steps are appended a line each to FILE.partial, which becomes FILE when the command ends without an error.
     """
     from pagesim.engine.engine import Engine
-    from pagesim.engine.step_log import StepLog
+    from pagesim.engine.step_log import step_log
     from pagesim.sim.files import check_writable
 
     if steps is None:
@@ -27,5 +27,5 @@ def engine_with_steps(config: EngineConfig, steps: str | None) -> Iterator[Engin
         return
     path = Path(steps)
     check_writable(path)
-    with StepLog(path) as log:
-        yield Engine(config, on_step=log.write)
+    with step_log(path) as write:
+        yield Engine(config, on_step=write)

@@ -96,7 +96,7 @@ def _print_json(config: EngineConfig, output: RequestOutput) -> None:
     assert output.first_token_s is not None
     answer: dict[str, Any] = {
         "schema": "pagesim.generate/1",
-        "engine": config.echo(),
+        "engine": asdict(config),
         "prompt_token_ids": output.prompt_token_ids,
         "samples": [asdict(sample) for sample in output.samples],
         "ttft_s": output.first_token_s - output.arrival_s,

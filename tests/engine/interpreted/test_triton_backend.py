@@ -6,7 +6,8 @@ import pytest
 from model_cases import check_against, engine_of, prompts, random_shape, write_model
 
 from pagesim.engine import Engine, EngineConfig, SamplingParams
-from pagesim.engine.decode_graphs import DecodeGraphs, Forward, batch_sizes
+from pagesim.engine.decode_graphs import DecodeGraphs, batch_sizes
+from pagesim.kernels.cuda_capture import Forward
 from pagesim.kernels.errors import UnsupportedError
 
 BATCH = prompts(1, 3, 20)
