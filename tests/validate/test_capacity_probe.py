@@ -19,7 +19,6 @@ if not sys.platform.startswith("linux"):
 from pagesim import cli
 from pagesim.engine.block_pool import BlockPool
 from pagesim.engine.config import EngineConfig
-from pagesim.engine.paged_cache import PagedCache
 from pagesim.sim.errors import UsageError
 from pagesim.validate.capacity.grain import grain
 from pagesim.validate.capacity.held import hold
@@ -128,10 +127,8 @@ def test_a_pool_with_a_block_less_is_found(monkeypatch: pytest.MonkeyPatch, seen
 
 
 def test_a_block_that_two_sequences_get_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    slots = PagedCache.slots
-    monkeypatch.setattr(
-        PagedCache, "slots", lambda self, sequence, start, stop: slots(self, sequence, start, stop) % 64
-    )
+    take = BlockPool.take
+    monkeypatch.setattr(BlockPool, "take", lambda self, count: [block % 4 for block in take(self, count)])
     held = hold(CONFIG, 17, 512, "paged", 128)
     assert any("slots were given to several sequences" in line for line in held.findings)
     assert any("null block" in line for line in held.findings)
