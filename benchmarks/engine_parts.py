@@ -59,7 +59,7 @@ class Clock:
 def timed_engine(name: str, clock: Clock) -> Engine:
     engine = Engine(EngineConfig(f"random:{name}", max_model_len=2 * (PROMPT + OUTPUT), kv_bytes=2**28))
     backend = engine.backend
-    engine.runner.decoder.attention.backend = replace(
+    engine.runner.decoder.backend = replace(
         backend,
         write=clock.timed("cache write", backend.write),
         decode=clock.timed("attention", backend.decode),

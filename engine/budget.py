@@ -14,7 +14,6 @@ import torch
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.errors import MemoryBudgetError
 from pagesim.engine.kv_cache import token_bytes
-from pagesim.engine.models.model_config import ModelConfig
 from pagesim.engine.models.weights import Weights
 
 CPU_CACHE_BYTES = 2**30  # unless told otherwise: no machine that runs a model at all is short of it
@@ -55,10 +54,9 @@ def plan_memory(config: EngineConfig, weights: Weights, measure: Callable[[], in
 
     Raises MemoryBudgetError if weights and activations leave no room for a block.
     """
-    model, dtype = weights.config, weights.embedding.dtype
-    block_bytes = config.block_size * token_bytes(model, dtype)
+    block_bytes = config.block_size * token_bytes(weights)
     on_card = config.device != "cpu"
-    activations = measure() if on_card else activation_bytes(config, model, dtype)
+    activations = measure() if on_card else activation_bytes(config, weights)
     if config.num_blocks is not None:
         limit, cache, rule = None, config.num_blocks * block_bytes, "as num_blocks says"
     elif config.kv_bytes is not None:
@@ -85,16 +83,17 @@ def plan_memory(config: EngineConfig, weights: Weights, measure: Callable[[], in
     return account
 
 
-def activation_bytes(config: EngineConfig, model: ModelConfig, dtype: torch.dtype) -> int:
+def activation_bytes(config: EngineConfig, weights: Weights) -> int:
     """What the largest batch takes beside weights and cache, reckoned from its largest tensors, in bytes.
 
     Held at once, at the widest place of a layer: the residual stream and its norm, gate and up, and their product. At
     the end: the logits of every sequence, in the model's dtype and, to draw from, in fp64.
     """
+    model, itemsize = weights.config, weights.embedding.itemsize
     width = 3 * model.hidden_size + max(3 * model.intermediate_size, 4 * (model.query_size + 2 * model.kv_size))
     rows = min(config.max_num_seqs, config.token_budget)
-    layer = config.token_budget * width * dtype.itemsize
-    return layer + rows * model.vocab_size * (dtype.itemsize + 2 * FP64_BYTES)
+    layer = config.token_budget * width * itemsize
+    return layer + rows * model.vocab_size * (itemsize + 2 * FP64_BYTES)
 
 
 def _card_limit(config: EngineConfig) -> tuple[int, str]:

@@ -14,6 +14,7 @@ from pagesim.engine.batch import Batch
 from pagesim.engine.decoder import Decoder
 from pagesim.engine.kv_cache import KvCache
 from pagesim.kernels.cuda_capture import Capture, CudaCapture, Forward
+from pagesim.kernels.packed import Packed
 from pagesim.kernels.sequences import Sequences
 from pagesim.kernels.slots import Slots
 
@@ -29,54 +30,42 @@ class DecodeGraphs:
     def __init__(
         self, decoder: Decoder, cache: KvCache, largest: int, max_model_len: int, capture: Capture | None = None
     ) -> None:
-        device = cache.layers[0].device
+        device, layout = cache.layers[0].device, cache.layout
         self._decoder = decoder
-        self._layout = cache.layout
-        self._max_model_len = max_model_len
         self._capture = capture or CudaCapture(device)
         self._replays: dict[int, Forward] = {}
         self._sizes = batch_sizes(largest)
-        width = -(-max_model_len // cache.layout.block_size)
-        self._token_ids = torch.zeros(largest, dtype=torch.int64, device=device)
-        self._positions = torch.zeros(largest, dtype=torch.int64, device=device)
-        self._slots = torch.zeros(largest, dtype=torch.int64, device=device)
-        self._lengths = torch.ones(largest, dtype=torch.int32, device=device)
-        self._table = torch.zeros(largest, width, dtype=torch.int32, device=device)
+        # a launch is chosen for the longest sequence there can be, since a graph cannot choose again
+        longest = torch.full((largest,), max_model_len, dtype=torch.int32)
+        table = torch.zeros(largest, -(-max_model_len // layout.block_size), dtype=torch.int32)
+        self._sequences = Sequences(layout, torch.ones_like(longest).to(device), table.to(device), longest, table, True)
+        self._token_ids, self._positions, self._slots = torch.zeros(3, largest, dtype=torch.int64, device=device)
         self._rows = torch.arange(largest, device=device)
 
     def logits(self, batch: Batch) -> torch.Tensor:
         """[R, vocab], as the decoder gives them, for a batch without prefill chunks."""
-        assert batch.decodes is not None and batch.prefills is None
-        count = len(batch.decodes)
-        size = next(size for size in self._sizes if size >= count)
-        self._fill(batch, batch.decodes, count, size)
+        decodes = batch.packed.decodes
+        assert decodes is not None and batch.packed.prefills is None
+        size = next(size for size in self._sizes if size >= len(decodes))
+        self._fill(batch, decodes, size)
         if size not in self._replays:
             self._replays[size] = self._capture(self._forward(size))
         return self._replays[size]().index_select(0, batch.rows)
 
-    def _fill(self, batch: Batch, decodes: Sequences, count: int, size: int) -> None:
+    def _fill(self, batch: Batch, decodes: Sequences, size: int) -> None:
+        count, width = decodes.table.shape
         for buffer, values, blank in (
             (self._token_ids, batch.token_ids, 0),
-            (self._positions, batch.positions, 0),
-            (self._slots, batch.slots.mapping, 0),
-            (self._lengths, decodes.lengths, 1),
+            (self._positions, batch.packed.positions, 0),
+            (self._slots, batch.packed.slots.mapping, 0),
+            (self._sequences.lengths, decodes.lengths, 1),
+            (self._sequences.table[:, :width], decodes.table, 0),
         ):
             buffer[:count] = values
             buffer[count:size] = blank
-        self._table[:count, : decodes.table.shape[1]] = decodes.table
-        self._table[count:size] = 0
 
     def _forward(self, size: int) -> Forward:
-        """A launch is chosen for the longest sequence there can be, since a graph cannot choose again."""
-        longest = torch.full((size,), self._max_model_len, dtype=torch.int32)
-        host_table = torch.zeros(size, self._table.shape[1], dtype=torch.int32)
-        batch = Batch(
-            token_ids=self._token_ids[:size],
-            positions=self._positions[:size],
-            slots=Slots(self._slots[:size], self._layout),
-            decodes=Sequences(self._layout, self._lengths[:size], self._table[:size], longest, host_table, True),
-            prefills=None,
-            rows=self._rows[:size],
-            samplers=(),
-        )
+        slots = Slots(self._slots[:size], self._sequences.layout)
+        packed = Packed(self._positions[:size], slots, self._sequences[:size], None)
+        batch = Batch(self._token_ids[:size], packed, self._rows[:size], ())
         return lambda: self._decoder.logits(batch)

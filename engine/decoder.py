@@ -1,6 +1,6 @@
 """The forward pass of the Llama family, over a padding-free batch: rows are tokens, of whatever sequence and position.
 
-What the rows have to do with one another is the business of `attention`; the rest is row by row. All of it is computed
+What the rows have to do with one another is the business of the backend; the rest is row by row. All of it is computed
 in the dtype of the weights.
 """
 
@@ -9,30 +9,34 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import embedding, rms_norm, silu
 
-from pagesim.engine.attention import Attention
 from pagesim.engine.batch import Batch
+from pagesim.engine.kv_cache import KvCache
 from pagesim.engine.models.rotary import frequencies
 from pagesim.engine.models.weights import LayerWeights, Weights
+from pagesim.kernels.backends import Backend
+from pagesim.kernels.options import AttentionOptions
 from pagesim.kernels.rotary import rotary_table, rotate
 
 Turns = tuple[torch.Tensor, ...]  # cosines and sines, [T, 1, D] each
 
 
 class Decoder:
-    """A model ready to run over the cache of `attention`, for positions below `max_model_len`."""
+    """A model ready to run over `cache` by way of `backend`, for positions below `max_model_len`."""
 
-    def __init__(self, weights: Weights, max_model_len: int, attention: Attention) -> None:
+    def __init__(self, weights: Weights, max_model_len: int, cache: KvCache, backend: Backend) -> None:
         self._weights = weights
         self._config = weights.config
         table = rotary_table(frequencies(self._config.rotary, self._config.head_dim), max_model_len)
         self._turns = table.to(weights.embedding)
-        self.attention = attention
+        self._options = [AttentionOptions(self._config.head_dim**-0.5, window) for window in self._config.windows]
+        self._layers = cache.layers
+        self.backend = backend
 
     def logits(self, batch: Batch) -> torch.Tensor:
         """Logits of the next token after each of the batch's `rows`, [R, vocab]; all tokens are computed and cached."""
         weights, epsilon = self._weights, self._config.rms_norm_eps
         hidden = embedding(batch.token_ids, weights.embedding)
-        turns = self._turns.index_select(1, batch.positions).unbind()
+        turns = self._turns.index_select(1, batch.packed.positions).unbind()
         size = hidden.shape[1:]
         for number, layer in enumerate(weights.layers):
             normed = rms_norm(hidden, size, layer.input_norm, epsilon)
@@ -50,7 +54,8 @@ class Decoder:
         keys_end = config.num_heads + config.num_kv_heads
         turned = rotate(self._normed_heads(layer, heads[:, :keys_end]), *turns)
         query, key = turned[:, : config.num_heads].contiguous(), turned[:, config.num_heads :]
-        attended = self.attention(number, query, key, heads[:, keys_end:], batch)
+        cache, options = self._layers[number], self._options[number]
+        attended = self.backend.attend(query, key, heads[:, keys_end:], cache, batch.packed, options)
         return layer.output(attended.flatten(1))
 
     def _normed_heads(self, layer: LayerWeights, heads: torch.Tensor) -> torch.Tensor:

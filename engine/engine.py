@@ -57,8 +57,7 @@ class Engine:
                 f"max_model_len is {self.max_model_len}, and the cache holds {self.cache.max_slots} tokens of one "
                 f"sequence; accepted: at most {self.cache.max_slots + 1} ({'; '.join(self.account.lines())})"
             )
-        rows, row_tokens, dtype = self.cache.num_rows, self.cache.row_tokens, weights.embedding.dtype
-        self.tensors = KvCache.allocate(weights.config, rows, row_tokens, dtype, device, audit=audit)
+        self.tensors = KvCache.allocate(weights, self.cache.num_rows, self.cache.row_tokens, audit=audit)
         self.scheduler = Scheduler(config, self.cache, self.max_model_len)
         self.runner = Runner(config, weights, self.max_model_len, self.tensors, self.backend, audit=audit)
         self._clock = clock

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pagesim.engine.models.model_config import ModelConfig
+from pagesim.engine.models.weights import Weights
 from pagesim.kernels.layout import CacheLayout, layout_of
 
 
@@ -22,19 +22,14 @@ class KvCache:
     layout: CacheLayout
 
     @classmethod
-    def allocate(
-        cls,
-        config: ModelConfig,
-        num_blocks: int,
-        block_size: int,
-        dtype: torch.dtype,
-        device: torch.device,
-        *,
-        audit: bool = False,
-    ) -> KvCache:
-        """One allocation for all layers. With `audit` every slot holds NaN until it is written."""
+    def allocate(cls, weights: Weights, num_blocks: int, block_size: int, *, audit: bool = False) -> KvCache:
+        """One allocation for all layers, in the dtype of `weights`. With `audit` slots hold NaN until they are written.
+
+        On a CPU, memory is taken when it is written.
+        """
+        config = weights.config
         shape = (config.num_layers, num_blocks, 2, block_size, config.kv_size)
-        pool = torch.zeros(shape, dtype=dtype, device=device)  # on a CPU, memory is taken when it is written
+        pool = weights.embedding.new_zeros(shape)
         if audit:
             pool.fill_(float("nan"))
         return cls(tuple(pool.unbind()), layout_of(pool[0], config.num_kv_heads))
@@ -45,6 +40,6 @@ class KvCache:
         return sum(layer.nbytes for layer in self.layers)
 
 
-def token_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
+def token_bytes(weights: Weights) -> int:
     """K and V of one token in all layers."""
-    return 2 * config.num_layers * config.kv_size * dtype.itemsize
+    return 2 * weights.config.num_layers * weights.config.kv_size * weights.embedding.itemsize

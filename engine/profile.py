@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import torch
 
-from pagesim.engine.attention import Attention
 from pagesim.engine.batch import Batch, make_batch
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.decoder import Decoder
@@ -23,7 +22,7 @@ def peak_bytes(config: EngineConfig, weights: Weights, backend: Backend) -> int:
     """Run the largest batch on a card, over a cache of its own, and return what it took beside that, in bytes."""
     device = weights.embedding.device
     num_blocks = -(-config.token_budget // config.block_size)
-    cache = KvCache.allocate(weights.config, num_blocks, config.block_size, weights.embedding.dtype, device)
+    cache = KvCache.allocate(weights, num_blocks, config.block_size)
     torch.cuda.synchronize(device)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
@@ -38,7 +37,7 @@ def peak_bytes(config: EngineConfig, weights: Weights, backend: Backend) -> int:
 @torch.inference_mode()
 def run_largest(config: EngineConfig, weights: Weights, backend: Backend, cache: KvCache) -> torch.Tensor:
     """The logits, [rows, vocab], of one pass over the largest batch."""
-    decoder = Decoder(weights, config.token_budget, Attention(backend, cache, weights.config))
+    decoder = Decoder(weights, config.token_budget, cache, backend)
     return decoder.logits(largest_batch(config, cache.layout, weights.embedding.device))
 
 

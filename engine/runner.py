@@ -6,7 +6,6 @@ from collections.abc import Sequence as Many
 
 import torch
 
-from pagesim.engine.attention import Attention
 from pagesim.engine.batch import Batch, make_batch
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.decode_graphs import DecodeGraphs
@@ -26,9 +25,8 @@ class Runner:
     def __init__(
         self, config: EngineConfig, weights: Weights, max_model_len: int, cache: KvCache, backend: Backend, audit: bool
     ) -> None:
-        self.decoder = Decoder(weights, max_model_len, Attention(backend, cache, weights.config))
+        self.decoder = Decoder(weights, max_model_len, cache, backend)
         self._cache = cache
-        self._backend = backend
         self._audit = audit
         self._device = weights.embedding.device
         self.graphs: DecodeGraphs | None = None
@@ -40,7 +38,7 @@ class Runner:
     def run(self, step: Step) -> dict[str, int]:
         """Compute the step's chunks. Returns the sampled token of each sequence that samples, by its id."""
         if step.copies:
-            self._backend.copy(self._cache.layers, step.copies)
+            self.decoder.backend.copy(self._cache.layers, step.copies)
         if not step.chunks:
             return {}
         batch = make_batch(step.chunks, self._cache.layout, self._device)
@@ -52,7 +50,7 @@ class Runner:
 
     def logits(self, batch: Batch) -> torch.Tensor:
         """[R, vocab]: what follows each of the batch's `rows`."""
-        if self.graphs is not None and batch.prefills is None:
+        if self.graphs is not None and batch.packed.prefills is None:
             return self.graphs.logits(batch)
         return self.decoder.logits(batch)
 

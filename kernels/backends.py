@@ -15,6 +15,7 @@ from pagesim.kernels.chunks import Chunks
 from pagesim.kernels.errors import BackendError
 from pagesim.kernels.layout import check_block_size
 from pagesim.kernels.options import AttentionOptions
+from pagesim.kernels.packed import Packed
 from pagesim.kernels.sequences import Sequences
 from pagesim.kernels.slots import Slots
 
@@ -23,7 +24,7 @@ Caches = Sequence[torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """The four operations on a cache. `description`: what is printed."""
+    """The four operations on a cache, and a layer's attention out of them. `description`: what is printed."""
 
     name: str
     description: str
@@ -31,6 +32,28 @@ class Backend:
     decode: Callable[[torch.Tensor, torch.Tensor, Sequences, AttentionOptions], torch.Tensor]
     prefill: Callable[[torch.Tensor, torch.Tensor, Chunks, AttentionOptions], torch.Tensor]
     copy: Callable[[Caches, Sequence[tuple[int, int]]], None]
+
+    def attend(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        cache: torch.Tensor,
+        packed: Packed,
+        options: AttentionOptions,
+    ) -> torch.Tensor:
+        """New K and V into their slots, then attention of all rows: decodes to their kernel, prefills to theirs.
+
+        `query`: [T, heads, D]; `key`, `value`: [T, KV heads, D]. Returns [T, heads, D].
+        """
+        self.write(key, value, cache, packed.slots)
+        split = 0 if packed.decodes is None else len(packed.decodes)
+        parts = []
+        if packed.decodes is not None:
+            parts.append(self.decode(query[:split], cache, packed.decodes, options))
+        if packed.prefills is not None:
+            parts.append(self.prefill(query[split:], cache, packed.prefills, options))
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def backend_named(name: str, device: torch.device, block_size: int) -> Backend:

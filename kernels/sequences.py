@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from pagesim.kernels.addressing import Addressing
@@ -19,6 +21,7 @@ from pagesim.kernels.errors import InputError
 from pagesim.kernels.layout import INT32_MAX, CacheLayout
 
 Ints = Sequence[int] | torch.Tensor
+Array = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)  # not slotted: the gathers of the CPU backend are planned on first use and kept
@@ -76,6 +79,19 @@ class Sequences:
     def __len__(self) -> int:
         return self.host_lengths.shape[0]
 
+    def __getitem__(self, some: slice) -> Sequences:
+        host = self.host_lengths[some], self.host_table[some]
+        return Sequences(self.layout, self.lengths[some], self.table[some], *host, self.is_paged)
+
+    def slots(self, owners: Array, positions: Array) -> Array:
+        """The slots, [T] int64, of `positions`, [T], of the sequences that own them, `owners`, [T]."""
+        table, size = self.host_table.numpy().astype(np.int64), self.layout.block_size
+        if self.is_paged:
+            rows, places = table[owners, positions // size], positions % size
+        else:
+            rows, places = table[owners, 0], table[owners, 1] + positions
+        return rows * size + places
+
     @cached_property
     def max_length(self) -> int:
         """The longest sequence, in tokens; 0 for an empty batch."""
@@ -95,6 +111,15 @@ class Sequences:
             raise InputError(
                 f"addressing is {addressing.name} and the sequences {has} block table; accepted: the other way"
             )
+
+
+def padded_tables(tables: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Block tables of any lengths as one, [S, W] int64, short ones with zeros behind."""
+    widths = np.array([len(table) for table in tables])
+    padded = np.zeros((len(tables), widths.max(initial=0)), np.int64)
+    blocks = chain.from_iterable(tables)
+    padded[np.arange(padded.shape[1]) < widths[:, None]] = np.fromiter(blocks, np.int64, widths.sum())
+    return torch.from_numpy(padded)
 
 
 def host_ints(name: str, values: Ints) -> torch.Tensor:

@@ -26,14 +26,12 @@ allocate, load_model, plan_memory = probe.KvCache.allocate, probe.load_model, en
 
 
 def half_a_buffer() -> None:
-    probe.KvCache.allocate = lambda model, rows, tokens, *rest, **more: allocate(
-        model, rows, tokens // 2, *rest, **more
-    )
+    probe.KvCache.allocate = lambda weights, rows, tokens, **more: allocate(weights, rows, tokens // 2, **more)
 
 
 def buffers_nobody_writes() -> None:
-    probe.KvCache.allocate = lambda model, rows, tokens, dtype, device, audit: torch.empty(
-        (model.num_layers, rows, 2, tokens, model.kv_size), dtype=dtype
+    probe.KvCache.allocate = lambda weights, rows, tokens, audit: weights.embedding.new_empty(
+        weights.config.num_layers, rows, 2, tokens, weights.config.kv_size
     )
 
 

@@ -64,7 +64,7 @@ def _probe_card(config: EngineConfig, max_model_len: int, advance: Callable[[int
         raise ConfigError(f"device is {config.device}; accepted: cpu; no CUDA device was found")
     device = torch.device(config.device)
     weights = load_model(config.model, config.dtype, device, config.seed).weights
-    KvCache.allocate(weights.config, 1, 1, weights.embedding.dtype, device, audit=True)  # loads what fills a buffer
+    KvCache.allocate(weights, 1, 1, audit=True)  # loads what fills a buffer
     torch.cuda.synchronize(device)
     torch.cuda.empty_cache()
     free, total = torch.cuda.mem_get_info(device)
@@ -98,7 +98,7 @@ def _limit(config: EngineConfig, weights: Weights) -> int:
     """What was said of all memory, or of the pool alone."""
     if config.memory is not None:
         return config.memory
-    block_bytes = config.block_size * token_bytes(weights.config, weights.embedding.dtype)
+    block_bytes = config.block_size * token_bytes(weights)
     pool = config.kv_bytes if config.num_blocks is None else config.num_blocks * block_bytes
     assert pool is not None
     return weights.num_bytes + pool
@@ -114,10 +114,9 @@ def _fill(
 ) -> tuple[list[KvCache], bool]:
     """Buffers until one is refused; False: none was, though by all accounts there was no more room."""
     buffers: list[KvCache] = []
-    dtype, device = weights.embedding.dtype, weights.embedding.device
     for _ in range(room_bytes // _buffer_bytes(weights, max_model_len) + BEYOND):
         try:
-            buffers.append(KvCache.allocate(weights.config, 1, max_model_len, dtype, device, audit=True))
+            buffers.append(KvCache.allocate(weights, 1, max_model_len, audit=True))
         except RuntimeError as error:
             if not any(said in str(error) for said in REFUSALS):
                 raise
@@ -127,4 +126,4 @@ def _fill(
 
 
 def _buffer_bytes(weights: Weights, max_model_len: int) -> int:
-    return max_model_len * token_bytes(weights.config, weights.embedding.dtype)
+    return max_model_len * token_bytes(weights)
