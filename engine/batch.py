@@ -1,7 +1,6 @@
-"""One step's batch, without padding: the tokens of all chunks, where they stand, and where their K and V go.
+"""One step's batch: the tokens of all chunks, packed, and who gets the tokens that come of it.
 
-Single-token chunks come first, since they are one kernel's work, and the longest sequences first among them. Nothing
-loops over tokens in Python.
+Single-token chunks come first, since they are one kernel's work, and the longest sequences first among them.
 """
 
 from __future__ import annotations
@@ -22,13 +21,9 @@ from pagesim.kernels.sequences import Sequences, padded_tables
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`token_ids`: [T] int64 on the device. `samplers`: the sequences that get a token from this step, and `rows`, [R]
-    int64, the place in the batch of the token that each one's comes after.
-    """
+    """`samplers`: the sequences that get a token from this step, one for each of the rows of `packed`."""
 
-    token_ids: torch.Tensor
     packed: Packed
-    rows: torch.Tensor
     samplers: tuple[Sequence, ...]
 
 
@@ -38,19 +33,15 @@ def make_batch(chunks: Many[Chunk], layout: CacheLayout, device: torch.device) -
     counts = [chunk.num_tokens for chunk in ordered]
     tokens = (sequence.tokens[start : start + count] for sequence, start, count, _ in ordered)
     token_ids = np.fromiter(chain.from_iterable(tokens), np.int64, sum(counts))
-    ends = np.cumsum(counts)
     sampling = [(place, sampler) for place, chunk in enumerate(ordered) for sampler in chunk.samplers]
-    return Batch(
-        torch.from_numpy(token_ids).to(device),
-        Packed.of(_sequences(ordered, layout, device), counts),
-        torch.from_numpy(ends[[place for place, _ in sampling]] - 1).to(device),
-        tuple(sampler for _, sampler in sampling),
-    )
+    asked = [place for place, _ in sampling]
+    packed = Packed.of(token_ids, _sequences(ordered, layout, device), counts, asked)
+    return Batch(packed, tuple(sampler for _, sampler in sampling))
 
 
 def _sequences(chunks: Many[Chunk], layout: CacheLayout, device: torch.device) -> Sequences:
     """All have a run of slots, or all have a block table: one cache manager placed them."""
-    lengths = [chunk.stop for chunk in chunks]
+    lengths = torch.from_numpy(np.array([chunk.stop for chunk in chunks]))
     if chunks[0].sequence.first_slot is None:
         tables = padded_tables([chunk.sequence.block_table for chunk in chunks])
         return Sequences.paged(tables, lengths, layout, device)

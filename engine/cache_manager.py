@@ -66,9 +66,10 @@ def make_cache(config: EngineConfig, num_blocks: int, max_model_len: int) -> Cac
     from pagesim.engine.contiguous_cache import ContiguousCache
     from pagesim.engine.paged_cache import PagedCache
 
-    if config.cache_kind == "paged":
+    kind, _, fit = config.cache.partition(":")
+    if kind == "paged":
         return PagedCache(num_blocks, config.block_size, prefix_caching=config.prefix_caching)
     num_slots = num_blocks * config.block_size
-    if config.cache_kind == "reservation":
+    if kind == "reservation":
         return ContiguousCache(num_slots, reservation=max_model_len)
-    return ContiguousCache(num_slots, fit=config.fit)
+    return ContiguousCache(num_slots, fit=fit or "first")

@@ -69,7 +69,7 @@ class EngineConfig:
         pools = [name for name in ("num_blocks", "kv_bytes", "memory") if getattr(self, name) is not None]
         if len(pools) > 1:
             raise ConfigError(f"{' and '.join(pools)} are both given; accepted: the pool told one way")
-        if self.prefix_caching and self.cache_kind != "paged":
+        if self.prefix_caching and self.cache != "paged":
             raise ConfigError(
                 f"prefix_caching with cache {self.cache!r}; accepted: with 'paged', whose blocks are shared"
             )
@@ -77,13 +77,3 @@ class EngineConfig:
             raise ConfigError(
                 f"long_prefill_threshold is {self.long_prefill_threshold} without chunked_prefill; accepted: with it"
             )
-
-    @property
-    def cache_kind(self) -> str:
-        """The cache manager's name, without the fit."""
-        return self.cache.partition(":")[0]
-
-    @property
-    def fit(self) -> str:
-        """How exact-fit chooses among the free runs; not used by the others."""
-        return self.cache.partition(":")[2] or "first"

@@ -9,12 +9,11 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import embedding, rms_norm, silu
 
-from pagesim.engine.batch import Batch
 from pagesim.engine.kv_cache import KvCache
-from pagesim.engine.models.rotary import frequencies
 from pagesim.engine.models.weights import LayerWeights, Weights
 from pagesim.kernels.backends import Backend
 from pagesim.kernels.options import AttentionOptions
+from pagesim.kernels.packed import Packed
 from pagesim.kernels.rotary import rotary_table, rotate
 
 Turns = tuple[torch.Tensor, ...]  # cosines and sines, [T, 1, D] each
@@ -26,27 +25,27 @@ class Decoder:
     def __init__(self, weights: Weights, max_model_len: int, cache: KvCache, backend: Backend) -> None:
         self._weights = weights
         self._config = weights.config
-        table = rotary_table(frequencies(self._config.rotary, self._config.head_dim), max_model_len)
+        table = rotary_table(self._config.rotary, self._config.head_dim, max_model_len)
         self._turns = table.to(weights.embedding)
         self._options = [AttentionOptions(self._config.head_dim**-0.5, window) for window in self._config.windows]
         self._layers = cache.layers
         self.backend = backend
 
-    def logits(self, batch: Batch) -> torch.Tensor:
-        """Logits of the next token after each of the batch's `rows`, [R, vocab]; all tokens are computed and cached."""
+    def logits(self, packed: Packed) -> torch.Tensor:
+        """Logits of the next token after each of `packed.rows`, [R, vocab]; all tokens are computed and cached."""
         weights, epsilon = self._weights, self._config.rms_norm_eps
-        hidden = embedding(batch.token_ids, weights.embedding)
-        turns = self._turns.index_select(1, batch.packed.positions).unbind()
+        hidden = embedding(packed.token_ids, weights.embedding)
+        turns = self._turns.index_select(1, packed.positions).unbind()
         size = hidden.shape[1:]
         for number, layer in enumerate(weights.layers):
             normed = rms_norm(hidden, size, layer.input_norm, epsilon)
-            hidden = hidden + self._attend(number, layer, normed, turns, batch)
+            hidden = hidden + self._attend(number, layer, normed, turns, packed)
             hidden = hidden + _mlp(layer, rms_norm(hidden, size, layer.mlp_norm, epsilon))
-        last = rms_norm(hidden.index_select(0, batch.rows), size, weights.norm, epsilon)
+        last = rms_norm(hidden.index_select(0, packed.rows), size, weights.norm, epsilon)
         return weights.head(last)
 
     def _attend(
-        self, number: int, layer: LayerWeights, normed: torch.Tensor, turns: Turns, batch: Batch
+        self, number: int, layer: LayerWeights, normed: torch.Tensor, turns: Turns, packed: Packed
     ) -> torch.Tensor:
         """Query and key heads lie side by side in the product, and are turned together."""
         config = self._config
@@ -55,7 +54,7 @@ class Decoder:
         turned = rotate(self._normed_heads(layer, heads[:, :keys_end]), *turns)
         query, key = turned[:, : config.num_heads].contiguous(), turned[:, config.num_heads :]
         cache, options = self._layers[number], self._options[number]
-        attended = self.backend.attend(query, key, heads[:, keys_end:], cache, batch.packed, options)
+        attended = self.backend.attend(query, key, heads[:, keys_end:], cache, packed, options)
         return layer.output(attended.flatten(1))
 
     def _normed_heads(self, layer: LayerWeights, heads: torch.Tensor) -> torch.Tensor:

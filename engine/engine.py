@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Many
+from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -112,9 +114,8 @@ class Engine:
         if request_id in self._requests:
             raise RequestError(f"request {request_id!r} is running or waiting already; accepted: an id of its own")
         seed = sample_seed(self.config.seed, number) if sampling.seed is None else sampling.seed
-        sequences = make_sequences(
-            request_id, self._token_ids(prompt), sampling, seed, salt=salt, adapter=adapter, priority=priority
-        )
+        make = partial(Sequence, salt=salt, adapter=adapter, priority=priority)
+        sequences = make_sequences(make, request_id, self._token_ids(prompt), replace(sampling, seed=seed))
         ends = frozenset() if sampling.ignore_eos else self.model.eos_token_ids
         detokenizers = tuple(Detokenizer(self.model.tokenizer) for _ in sequences) if stream_text else ()
         request = Request(request_id, sequences, sampling.stop_token_ids | ends, detokenizers, self._clock())

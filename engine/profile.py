@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from pagesim.engine.batch import Batch, make_batch
+from pagesim.engine.batch import make_batch
 from pagesim.engine.config import EngineConfig
 from pagesim.engine.decoder import Decoder
 from pagesim.engine.kv_cache import KvCache
@@ -15,7 +15,6 @@ from pagesim.engine.sampling import SamplingParams
 from pagesim.engine.sequence import Sequence
 from pagesim.engine.step import Chunk
 from pagesim.kernels.backends import Backend
-from pagesim.kernels.layout import CacheLayout
 
 
 def peak_bytes(config: EngineConfig, weights: Weights, backend: Backend) -> int:
@@ -36,15 +35,13 @@ def peak_bytes(config: EngineConfig, weights: Weights, backend: Backend) -> int:
 
 @torch.inference_mode()
 def run_largest(config: EngineConfig, weights: Weights, backend: Backend, cache: KvCache) -> torch.Tensor:
-    """The logits, [rows, vocab], of one pass over the largest batch."""
-    decoder = Decoder(weights, config.token_budget, cache, backend)
-    return decoder.logits(largest_batch(config, cache.layout, weights.embedding.device))
+    """The logits, [rows, vocab], of one pass over the largest batch, in the first blocks of `cache`.
 
-
-def largest_batch(config: EngineConfig, layout: CacheLayout, device: torch.device) -> Batch:
-    """One prefill of `token_budget` tokens in the first blocks of the cache; as many rows as can sample in a step."""
-    num_tokens = config.token_budget
+    It is one prefill of `token_budget` tokens, with as many rows as can sample in a step.
+    """
+    num_tokens, device = config.token_budget, weights.embedding.device
     sequence = Sequence("largest", [0] * num_tokens, SamplingParams())
     sequence.block_table = list(range(-(-num_tokens // config.block_size)))
-    batch = make_batch([Chunk(sequence, 0, num_tokens, samples=True)], layout, device)
-    return replace(batch, rows=torch.arange(min(config.max_num_seqs, num_tokens), device=device))
+    packed = make_batch([Chunk(sequence, 0, num_tokens, samples=True)], cache.layout, device).packed
+    rows = torch.arange(min(config.max_num_seqs, num_tokens), device=device)
+    return Decoder(weights, num_tokens, cache, backend).logits(replace(packed, rows=rows))

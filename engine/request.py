@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pagesim.engine.models.tokenizer import Detokenizer, Tokenizer
@@ -60,21 +61,14 @@ class Request:
 
 
 def make_sequences(
-    request_id: str,
-    prompt: list[int],
-    sampling: SamplingParams,
-    seed: int,
-    *,
-    salt: str | None,
-    adapter: str | None,
-    priority: int,
+    make: Callable[..., Sequence], request_id: str, prompt: list[int], sampling: SamplingParams
 ) -> tuple[Sequence, ...]:
-    """One sequence for each sample, with a seed of its own; with `fork` the first holds the others."""
+    """One sequence for each sample, with a seed of its own; with `fork` the first holds the others.
 
-    def make(index: int, forks: tuple[Sequence, ...] = ()) -> Sequence:
-        name = request_id if sampling.n == 1 else f"{request_id}.{index}"
-        own = replace(sampling, seed=sample_seed(seed, index))
-        return Sequence(name, prompt, own, salt=salt, adapter=adapter, priority=priority, forks=forks)
-
-    others = tuple(make(index) for index in range(1, sampling.n))
-    return (make(0, others if sampling.fork else ()), *others)
+    `make`: Sequence, with the options that all have in common. `sampling` has a seed.
+    """
+    assert sampling.seed is not None
+    names = [request_id] if sampling.n == 1 else [f"{request_id}.{index}" for index in range(sampling.n)]
+    each = [replace(sampling, seed=sample_seed(sampling.seed, index)) for index in range(sampling.n)]
+    others = tuple(make(name, prompt, own) for name, own in zip(names[1:], each[1:], strict=True))
+    return (make(names[0], prompt, each[0], forks=others if sampling.fork else ()), *others)

@@ -8,7 +8,6 @@ import torch
 
 from pagesim.engine.batch import Batch, make_batch
 from pagesim.engine.config import EngineConfig
-from pagesim.engine.decode_graphs import DecodeGraphs
 from pagesim.engine.decoder import Decoder
 from pagesim.engine.kv_cache import KvCache
 from pagesim.engine.models.weights import Weights
@@ -16,6 +15,7 @@ from pagesim.engine.sampling import uniform
 from pagesim.engine.sequence import Sequence
 from pagesim.engine.step import Step
 from pagesim.kernels.backends import Backend
+from pagesim.kernels.decode_graphs import DecodeGraphs
 from pagesim.kernels.sampling import Draw, sample
 
 
@@ -30,9 +30,11 @@ class Runner:
         self._audit = audit
         self._device = weights.embedding.device
         self.graphs: DecodeGraphs | None = None
-        may_capture = config.cache_kind == "paged" and not config.eager
+        may_capture = config.cache == "paged" and not config.eager
         if may_capture and backend.name == "triton" and self._device.type == "cuda":
-            self.graphs = DecodeGraphs(self.decoder, cache, config.max_num_seqs, max_model_len)
+            self.graphs = DecodeGraphs(
+                self.decoder.logits, cache.layout, self._device, config.max_num_seqs, max_model_len
+            )
 
     @torch.inference_mode()
     def run(self, step: Step) -> dict[str, int]:
@@ -49,10 +51,10 @@ class Runner:
         return {sequence.id: token for sequence, token in zip(batch.samplers, tokens, strict=True)}
 
     def logits(self, batch: Batch) -> torch.Tensor:
-        """[R, vocab]: what follows each of the batch's `rows`."""
+        """[R, vocab]: what follows each of the batch's rows."""
         if self.graphs is not None and batch.packed.prefills is None:
-            return self.graphs.logits(batch)
-        return self.decoder.logits(batch)
+            return self.graphs.logits(batch.packed)
+        return self.decoder.logits(batch.packed)
 
 
 def _draws(samplers: Many[Sequence]) -> list[Draw]:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from pagesim.engine.errors import ModelError
-from pagesim.engine.models.rotary import RotaryConfig, read_rotary
+from pagesim.kernels.rotary import KINDS, RotaryConfig
 
 FAMILIES = {
     "Qwen2ForCausalLM": "qwen2",
@@ -83,7 +83,7 @@ def read_config(config: Json, name: str) -> ModelConfig:
         num_kv_heads=kv_heads,
         head_dim=size("head_dim", hidden // heads),
         rms_norm_eps=float(config.get("rms_norm_eps", 1e-6)),
-        rotary=read_rotary(config, name),
+        rotary=_rotary(config, name),
         windows=_windows(config, family, size("num_hidden_layers"), name),
         tie_embeddings=bool(config.get("tie_word_embeddings", False)),
         qkv_bias=family == "qwen2" or (attention_bias and family != "mistral"),
@@ -127,6 +127,25 @@ def _dtype(config: Json, name: str) -> str:
     if dtype not in DTYPES:
         raise ModelError(f"{name}: dtype is {dtype}; accepted: {', '.join(DTYPES)}")
     return dtype
+
+
+def _rotary(config: Json, name: str) -> RotaryConfig:
+    """From `rope_theta` and `rope_scaling`, or the newer `rope_parameters`. Raises ModelError on another scaling."""
+    given: dict[str, Any] = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
+    kind = given.get("rope_type", given.get("type", "default"))
+    if kind not in KINDS:
+        raise ModelError(f"{name}: the rotary scaling is {kind}; accepted: {', '.join(KINDS)}")
+    if given.get("partial_rotary_factor", 1.0) != 1.0:
+        raise ModelError(f"{name}: partial_rotary_factor is {given['partial_rotary_factor']}; accepted: 1.0")
+    default = RotaryConfig(0.0)
+    return RotaryConfig(
+        theta=float(given.get("rope_theta") or config.get("rope_theta") or 10000.0),
+        kind=kind,
+        factor=float(given.get("factor", default.factor)),
+        low_freq_factor=float(given.get("low_freq_factor", default.low_freq_factor)),
+        high_freq_factor=float(given.get("high_freq_factor", default.high_freq_factor)),
+        original_max_positions=int(given.get("original_max_position_embeddings", default.original_max_positions)),
+    )
 
 
 def _windows(config: Json, family: str, num_layers: int, name: str) -> tuple[int | None, ...]:

@@ -7,7 +7,7 @@ token each, which is a stand-in and says so; what they write is not text.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pagesim.engine.errors import ModelError, RequestError
 
@@ -15,23 +15,8 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model")
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-class Tokenizer(Protocol):
-    """What the engine asks of a tokenizer. `description`: what is printed."""
-
-    description: str
-
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a prompt."""
-
-    def decode(self, token_ids: list[int]) -> str:
-        """The text of tokens, without special ones."""
-
-    def chat(self, messages: list[dict[str, str]]) -> list[int]:
-        """The tokens of a conversation, up to where the answer begins. Raises RequestError without a template."""
-
-
 class ByteTokenizer:
-    """A stand-in for random models: token = byte."""
+    """A stand-in for random models: token = byte. `description`: what is printed."""
 
     description = "none: texts are read as UTF-8 bytes, a stand-in"
 
@@ -39,7 +24,7 @@ class ByteTokenizer:
         self._vocab_size = vocab_size
 
     def encode(self, text: str) -> list[int]:
-        """One token per byte. Raises RequestError if the vocabulary is smaller than the bytes need."""
+        """A prompt's tokens, one per byte. Raises RequestError if the vocabulary is smaller than the bytes need."""
         tokens = list(text.encode("utf-8", "replace"))
         if tokens and max(tokens) >= self._vocab_size:
             raise RequestError(f"the text has byte {max(tokens)}; accepted: below the vocabulary, {self._vocab_size}")
@@ -51,12 +36,12 @@ class ByteTokenizer:
         return b"".join(parts).decode("utf-8", "replace")
 
     def chat(self, messages: list[dict[str, str]]) -> list[int]:
-        """The contents, one after the other."""
+        """A conversation: the contents, one after the other."""
         return self.encode("\n".join(message["content"] for message in messages) + "\n")
 
 
 class HubTokenizer:
-    """A model's own tokenizer, from its directory."""
+    """A model's own tokenizer, from its directory. `description`: what is printed."""
 
     def __init__(self, directory: Path) -> None:
         from transformers import AutoTokenizer
@@ -69,22 +54,25 @@ class HubTokenizer:
         self.description = type(self._tokenizer).__name__
 
     def encode(self, text: str) -> list[int]:
-        """With the special tokens that the model expects."""
+        """The tokens of a prompt, with the special ones that the model expects."""
         tokens: list[int] = self._tokenizer.encode(text)
         return tokens
 
     def decode(self, token_ids: list[int]) -> str:
-        """Without special tokens."""
+        """The text of tokens, without special ones."""
         text: str = self._tokenizer.decode(token_ids, skip_special_tokens=True)
         return text
 
     def chat(self, messages: list[dict[str, str]]) -> list[int]:
-        """By the model's template."""
+        """A conversation by the model's template, up to where the answer begins. Raises RequestError without one."""
         if not getattr(self._tokenizer, "chat_template", None):
             raise RequestError("the model has no chat template; accepted: a plain prompt")
         text = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
         tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return tokens
+
+
+Tokenizer = HubTokenizer | ByteTokenizer
 
 
 def tokenizer_of(directory: Path | None, vocab_size: int) -> Tokenizer:

@@ -98,11 +98,11 @@ def test_a_part_is_really_tried(name: str) -> None:
 
 def test_an_engine_that_writes_a_slot_too_far_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="needs pagesim[engine]")
-    from pagesim.engine.batch import _Homes
+    from pagesim.kernels.sequences import Sequences
     from pagesim.validate.doctor import engine_trials as trials
 
-    right = _Homes.slots
-    monkeypatch.setattr(_Homes, "slots", lambda self, owner, at: right(self, owner, at) + (self.block_size is None))
+    right = Sequences.slots
+    monkeypatch.setattr(Sequences, "slots", lambda self, owners, at: right(self, owners, at) + (not self.is_paged))
     with pytest.raises(AssertionError, match="a slot that nobody had written"):
         trials.engine()
 

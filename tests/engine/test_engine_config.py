@@ -44,20 +44,6 @@ def test_what_makes_no_sense_is_refused_in_one_line(options: dict[str, object], 
     assert str(error.value) == message and isinstance(error.value, EngineError)
 
 
-@pytest.mark.parametrize(
-    ("cache", "kind", "fit"),
-    [
-        ("paged", "paged", "first"),
-        ("reservation", "reservation", "first"),
-        ("exact-fit", "exact-fit", "first"),
-        ("exact-fit:worst", "exact-fit", "worst"),
-    ],
-)
-def test_a_cache_is_chosen_by_name(cache: str, kind: str, fit: str) -> None:
-    config = EngineConfig("random:tiny", cache=cache)
-    assert (config.cache_kind, config.fit) == (kind, fit)
-
-
 def test_all_managers_share_out_the_same_pool() -> None:
     made = {
         name: make_cache(EngineConfig("random:tiny", cache=name), 64, 256)

@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from model_cases import check_against, engine_of, prompts, random_shape, write_model
 
 from pagesim.engine import Engine, EngineConfig, SamplingParams
-from pagesim.engine.decode_graphs import DecodeGraphs, batch_sizes
-from pagesim.kernels.cuda_capture import Forward
+from pagesim.kernels.decode_graphs import DecodeGraphs, Forward, batch_sizes
 from pagesim.kernels.errors import UnsupportedError
 
 BATCH = prompts(1, 3, 20)
@@ -46,7 +46,9 @@ def test_decodes_padded_as_for_a_graph_give_the_same_tokens(tmp_path: Path) -> N
         captured.append(forward)
         return forward
 
-    runner.graphs = DecodeGraphs(runner.decoder, engine.tensors, 3, engine.max_model_len, capture)
+    runner.graphs = DecodeGraphs(
+        runner.decoder.logits, engine.tensors.layout, torch.device("cpu"), 3, engine.max_model_len, capture
+    )
     check_against(reference, engine, prompts(2, 5, 20), max_tokens=4)
     assert len(captured) >= 2
 
