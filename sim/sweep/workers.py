@@ -7,10 +7,11 @@ runs alone is told as a failure.
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from functools import cache
-from threading import Thread
+from contextlib import contextmanager
+from threading import Thread, current_thread, main_thread
 from typing import Protocol
 
 import joblib
@@ -91,22 +92,38 @@ def _alone(point: Job) -> Finished:
 
 def _parallel(jobs: int, points: Iterable[Job]) -> Iterator[Finished]:
     parallel = joblib.Parallel(
-        n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=AHEAD * jobs, backend="loky"
+        n_jobs=jobs,
+        return_as="generator_unordered",
+        batch_size=1,
+        pre_dispatch=AHEAD * jobs,
+        backend="loky",
+        initializer=_end_with,
+        initargs=(os.getpid(),),
     )
-    run = joblib.delayed(_run_while_wanted)
-    finished: Iterator[Finished] = parallel(run(point, os.getpid()) for point in points)
+    with _deaf_to_ctrl_c():
+        finished: Iterator[Finished] = parallel(joblib.delayed(run_and_name)(point) for point in points)
     return finished
 
 
-def _run_while_wanted(point: Job, driver: int) -> Finished:
-    if os.getpid() != driver:
-        _end_with(driver)
-    return run_and_name(point)
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """For the hundredths of a second in which workers are started: they inherit it, and do not die half imported."""
+    if current_thread() is not main_thread():  # which no Ctrl-C reaches
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
-@cache
 def _end_with(driver: int) -> None:
-    """Once in each worker: it ends when the process that started it is gone. Left to itself it would wait for more."""
+    """First of all in each worker: it ends when the process that started it is gone, and at no Ctrl-C of its own.
+
+    Left to itself it would wait for more, and a terminal's Ctrl-C goes to all.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_wait_for_end, args=(driver,), daemon=True).start()
 
 

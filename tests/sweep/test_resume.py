@@ -98,8 +98,15 @@ def test_a_journal_torn_at_any_byte_of_its_last_line_is_whole_again(pagesim: Any
 
 
 def spawn(folder: str, *more: str) -> subprocess.Popen[str]:
+    """Under a shell's `&` these tests would be started deaf to Ctrl-C, and it with them."""
     words = [sys.executable, "-m", "pagesim", *command(folder, *more)]
-    return subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def wait_for_journal(process: subprocess.Popen[str], folder: Path) -> None:
@@ -113,6 +120,12 @@ def children(pid: int) -> list[int]:
     found = subprocess.run(["ps", "-o", "pid=,stat=", "-s", str(pid)], capture_output=True, text=True, check=False)
     rows = [line.split() for line in found.stdout.splitlines()]
     return [int(number) for number, state in rows if int(number) != pid and not state.startswith("Z")]
+
+
+def is_deaf_to_ctrl_c(pid: int) -> bool:
+    ignored = re.search(r"^SigIgn:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert ignored
+    return bool(int(ignored[1], 16) & 1 << (signal.SIGINT - 1))
 
 
 def test_with_workers_a_kill_loses_only_what_was_running_and_leaves_nobody_behind(pagesim: Any, whole: Path) -> None:
@@ -132,9 +145,15 @@ def test_with_workers_a_kill_loses_only_what_was_running_and_leaves_nobody_behin
     assert results(Path("workers")) == results(whole)
 
 
-def test_ctrl_c_says_where_it_goes_on(pagesim: Any, whole: Path) -> None:
+@pytest.mark.parametrize("moment", ["workers start", "points come"])
+def test_ctrl_c_says_where_it_goes_on(pagesim: Any, moment: str) -> None:
     process = spawn("stopped", "--jobs", "2", "--requests", "3000")
-    wait_for_journal(process, Path("stopped"))
+    if moment == "points come":
+        wait_for_journal(process, Path("stopped"))
+    else:
+        while len(children(process.pid)) < 3 or is_deaf_to_ctrl_c(process.pid):  # two workers and joblib's tracker
+            assert process.poll() is None, process.stderr and process.stderr.read()
+        time.sleep(0.1)  # they are in the middle of their imports
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everybody
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
