@@ -53,8 +53,18 @@ def test_all_managers_share_out_the_same_pool() -> None:
     assert all(cache.num_rows * cache.row_tokens == 1024 for cache in made.values())
     assert [(cache.num_blocks, cache.block_size) for cache in made.values()] == [(64, 16), (4, 256), (1024, 1)]
     assert [cache.max_slots for cache in made.values()] == [63 * 16, 256, 1024]
-    best = made["exact-fit:best"]
-    assert isinstance(best, ContiguousCache) and best.fit == "best" and best.reservation is None
+
+
+@pytest.mark.parametrize(
+    ("name", "fit"),
+    [
+        ("exact-fit", "first"), ("exact-fit:first", "first"), ("exact-fit:best", "best"),
+        ("exact-fit:next", "next"), ("exact-fit:worst", "worst"),
+    ],
+)  # fmt: skip
+def test_a_name_says_how_a_run_is_placed(name: str, fit: str) -> None:
+    made = make_cache(EngineConfig("random:tiny", cache=name), 64, 256)
+    assert isinstance(made, ContiguousCache) and (made.fit, made.reservation) == (fit, None)
 
 
 def test_a_pool_too_small_for_one_reservation_is_refused() -> None:
